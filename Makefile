@@ -1,0 +1,72 @@
+# Needs only make and python3 (>= 3.11, with venv); uses uv where it is installed.
+# The environment is made in .venv and made anew when pyproject.toml changes.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+
+ifdef UV
+MAKE_VENV = uv venv --quiet --allow-existing $(VENV)
+INSTALL = uv pip install --quiet --python $(BIN)/python
+else
+MAKE_VENV = $(PYTHON) -m venv $(VENV)
+INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test slow bench clean distclean
+.DELETE_ON_ERROR:
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+
+demo: $(VENV)/run.stamp  ## grow a network on a small task and show it
+	$(BIN)/dirad demo
+
+test: $(VENV)/dev.stamp  ## lint, format, layers, types and tests: all that must pass
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+	$(BIN)/pytest
+
+slow: $(VENV)/dev.stamp  ## the tests that take minutes
+	$(BIN)/pytest -m slow
+
+bench: $(VENV)/torch.stamp  ## measure against other methods
+	$(BIN)/python benchmarks/run.py
+
+clean:  ## remove caches and build products
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean  ## clean, and remove the environment
+	rm -rf $(VENV)
+
+# The environment: venv.stamp (empty) <- run.stamp (dirad, MNIST) <- dev.stamp <- torch.stamp
+
+$(VENV)/venv.stamp:
+	@echo "Making $(VENV)"
+ifndef UV
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dirad needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+endif
+	@$(MAKE_VENV)
+	@touch $@
+
+$(VENV)/run.stamp: pyproject.toml | $(VENV)/venv.stamp
+	@echo "Installing dirad and the MNIST data into $(VENV) (a minute or two)"
+	@$(INSTALL) --editable '.[mnist]'
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/run.stamp
+	@echo "Installing the development tools into $(VENV)"
+	@$(INSTALL) --editable '.[mnist,dev]'
+	@touch $@
+
+$(VENV)/torch.stamp: $(VENV)/dev.stamp
+	@if ! $(BIN)/python -c 'import torch' 2>/dev/null; then \
+		echo "Installing PyTorch into $(VENV) (large)"; \
+		$(INSTALL) torch==2.13.0; \
+	fi
+	@touch $@

@@ -1,0 +1,1 @@
+"""Arrays and kernels: the network, its states, its gradients, its adaptive potentials."""

@@ -1,0 +1,138 @@
+"""The order of computation, derived from the edges: who comes before whom, who feeds whom."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.core.compilation import kernel
+from dirad.core.network import N_EDGES, N_INPUTS, N_UNITS, Network
+
+
+class Plan(NamedTuple):
+    """What forward and backward passes walk along. Made anew after each structural change."""
+
+    length: NDArray[np.int64]  # (1,) number of units in `order`
+    order: NDArray[np.int64]  # (units,) units, sources before targets
+    in_start: NDArray[np.int64]  # (terms + 1,) where a term's in-edges begin in `in_edge`
+    in_edge: NDArray[np.int64]  # (edges,) edges sorted by term, then by number
+    out_start: NDArray[np.int64]  # (units + 1,) where a unit's out-edges begin in `out_edge`
+    out_edge: NDArray[np.int64]  # (edges,) edges sorted by source unit, then by number
+    pending: NDArray[np.int64]  # (units,) scratch
+
+
+def new_plan(network: Network) -> Plan:
+    """Return the plan of a network."""
+    units, edges = len(network.kind), len(network.source)
+    plan = Plan(
+        length=np.zeros(1, np.int64),
+        order=np.zeros(units, np.int64),
+        in_start=np.zeros(2 * units + 1, np.int64),
+        in_edge=np.zeros(edges, np.int64),
+        out_start=np.zeros(units + 1, np.int64),
+        out_edge=np.zeros(edges, np.int64),
+        pending=np.zeros(units, np.int64),
+    )
+    if not rebuild(network, plan):
+        raise ValueError("the network has a cycle")
+    return plan
+
+
+@kernel
+def rebuild(net, plan):
+    """Sort the edges by term and by source, and the units topologically. False if cyclic."""
+    n_inputs, n_units, n_edges = net.counts[N_INPUTS], net.counts[N_UNITS], net.counts[N_EDGES]
+    plan.in_start[:] = 0
+    plan.out_start[:] = 0
+    plan.pending[:] = 0
+    for e in range(n_edges):
+        s = net.source[e]
+        if s < 0:
+            continue
+        plan.in_start[net.term[e] + 1] += 1
+        if s >= n_inputs:
+            plan.out_start[s - n_inputs + 1] += 1
+            plan.pending[net.term[e] // 2] += 1
+    for t in range(plan.in_start.shape[0] - 1):
+        plan.in_start[t + 1] += plan.in_start[t]
+    for u in range(plan.out_start.shape[0] - 1):
+        plan.out_start[u + 1] += plan.out_start[u]
+    # Counting sort: the starts serve as write heads and are moved back afterwards.
+    for e in range(n_edges):
+        s = net.source[e]
+        if s < 0:
+            continue
+        t = net.term[e]
+        plan.in_edge[plan.in_start[t]] = e
+        plan.in_start[t] += 1
+        if s >= n_inputs:
+            u = s - n_inputs
+            plan.out_edge[plan.out_start[u]] = e
+            plan.out_start[u] += 1
+    for t in range(plan.in_start.shape[0] - 1, 0, -1):
+        plan.in_start[t] = plan.in_start[t - 1]
+    plan.in_start[0] = 0
+    for u in range(plan.out_start.shape[0] - 1, 0, -1):
+        plan.out_start[u] = plan.out_start[u - 1]
+    plan.out_start[0] = 0
+
+    head, tail = 0, 0
+    total = 0
+    for u in range(n_units):
+        if net.kind[u] >= 0:
+            total += 1
+            if plan.pending[u] == 0:
+                plan.order[tail] = u
+                tail += 1
+    while head < tail:
+        u = plan.order[head]
+        head += 1
+        for p in range(plan.out_start[u], plan.out_start[u + 1]):
+            v = net.term[plan.out_edge[p]] // 2
+            plan.pending[v] -= 1
+            if plan.pending[v] == 0:
+                plan.order[tail] = v
+                tail += 1
+    plan.length[0] = tail
+    return tail == total
+
+
+@kernel
+def mark_descendants(net, plan, unit, marked):
+    """Set `marked[v]` for `unit` and every unit that it reaches."""
+    marked[:] = False
+    marked[unit] = True
+    for i in range(plan.length[0]):
+        u = plan.order[i]
+        if marked[u]:
+            for p in range(plan.out_start[u], plan.out_start[u + 1]):
+                marked[net.term[plan.out_edge[p]] // 2] = True
+
+
+@kernel
+def mark_ancestors(net, plan, unit, marked):
+    """Set `marked[v]` for `unit` and every unit that reaches it: its response pathway."""
+    n_inputs = net.counts[N_INPUTS]
+    marked[:] = False
+    marked[unit] = True
+    for i in range(plan.length[0] - 1, -1, -1):
+        u = plan.order[i]
+        if marked[u]:
+            for p in range(plan.in_start[2 * u], plan.in_start[2 * u + 2]):
+                s = net.source[plan.in_edge[p]]
+                if s >= n_inputs:
+                    marked[s - n_inputs] = True
+
+
+@kernel
+def reaches(net, plan, reach):
+    """Fill `reach[u, v]`: is there a path from unit u to unit v (every unit reaches itself)?"""
+    reach[:] = False
+    for i in range(plan.length[0] - 1, -1, -1):
+        u = plan.order[i]
+        reach[u, u] = True
+        for p in range(plan.out_start[u], plan.out_start[u + 1]):
+            v = net.term[plan.out_edge[p]] // 2
+            for x in range(reach.shape[1]):
+                if reach[v, x]:
+                    reach[u, x] = True

@@ -1,0 +1,194 @@
+"""Adaptive potentials: what parameters would do next (net) and what they could do (total).
+
+For an edge, the immediate potential is the mean of its per-sample gradients aᵢδⱼ, the total
+potential the mean of their magnitudes; for a term the same of δⱼ (paper, eq. for ∂C/∂w and the
+section on adaptive potentials). Potentials are means over the batch, not sums, so that they do
+not depend on its size.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.core.compilation import kernel
+from dirad.core.network import N_UNITS, OUTPUT, Network
+
+
+class Potential(NamedTuple):
+    """Per edge and per term, in float64: the gradient, and the two sides of the felt one."""
+
+    edge_gradient: NDArray[np.float64]  # (edges,) ∂C/∂w, all deltas counted: for the update
+    edge_net: NDArray[np.float64]  # (edges,) the same with deltas under δ_min as 0
+    edge_total: NDArray[np.float64]  # (edges,) mean |∂Cᵐ/∂w|, deltas under δ_min as 0
+    term_gradient: NDArray[np.float64]  # (terms,) ∂C/∂b
+    term_net: NDArray[np.float64]  # (terms,)
+    term_total: NDArray[np.float64]  # (terms,)
+
+
+def new_potential(network: Network) -> Potential:
+    """Return zeroed potentials with the network's capacity."""
+    edges, terms = len(network.source), 2 * len(network.kind)
+    return Potential(
+        *(np.zeros(edges) for _ in range(3)),
+        *(np.zeros(terms) for _ in range(3)),
+    )
+
+
+@kernel
+def feel(net, work, delta_min):
+    """Copy the deltas with those under δ_min set to 0."""
+    f = work.delta.dtype.type
+    zero, limit = f(0.0), f(delta_min)
+    for t in range(2 * net.counts[N_UNITS]):
+        for m in range(work.width[1]):
+            d = work.delta[t, m]
+            work.felt[t, m] = d if abs(d) >= limit else zero
+
+
+@kernel
+def term_potentials(net, work, potential):
+    """Net and total potential of every term, and the gradient of its bias."""
+    scale = 1.0 / effective_samples(work)
+    for u in range(net.counts[N_UNITS]):
+        if net.kind[u] < 0:
+            continue
+        for t in range(2 * u, 2 * u + (1 if net.kind[u] == OUTPUT else 2)):
+            gradient = work.delta.dtype.type(0.0)
+            net_sum, total = gradient, gradient
+            for m in range(work.width[1]):
+                gradient += work.delta[t, m]
+                d = work.felt[t, m]
+                net_sum += d
+                total += abs(d)
+            potential.term_gradient[t] = scale * gradient
+            potential.term_net[t] = scale * net_sum
+            potential.term_total[t] = scale * total
+
+
+@kernel
+def effective_samples(work):
+    """Sum of the sample weights."""
+    total = 0.0
+    for m in range(work.width[0]):
+        total += work.sample_weight[m]
+    return max(total, 1e-300)
+
+
+@kernel
+def edge_potentials(plan, work, potential):
+    """Gradient, net and total potential of every edge; four edges of a term at a time."""
+    scale = 1.0 / effective_samples(work)
+    width = work.width[1]
+    for t in range(plan.in_start.shape[0] - 1):
+        p, stop = plan.in_start[t], plan.in_start[t + 1]
+        while p < stop:
+            # A group of fewer than four repeats its first edge: same work, no second loop.
+            q1 = p + 1 if p + 1 < stop else p
+            q2 = p + 2 if p + 2 < stop else p
+            q3 = p + 3 if p + 3 < stop else p
+            s0, s1 = work.edge_source[p], work.edge_source[q1]
+            s2, s3 = work.edge_source[q2], work.edge_source[q3]
+            zero = work.delta.dtype.type(0.0)
+            g0, g1, g2, g3 = zero, zero, zero, zero
+            n0, n1, n2, n3 = zero, zero, zero, zero
+            t0, t1, t2, t3 = zero, zero, zero, zero
+            for m in range(width):
+                d, x = work.delta[t, m], work.felt[t, m]
+                a0, a1 = work.state[s0, m], work.state[s1, m]
+                a2, a3 = work.state[s2, m], work.state[s3, m]
+                g0 += a0 * d
+                g1 += a1 * d
+                g2 += a2 * d
+                g3 += a3 * d
+                n0 += a0 * x
+                n1 += a1 * x
+                n2 += a2 * x
+                n3 += a3 * x
+                t0 += abs(a0 * x)
+                t1 += abs(a1 * x)
+                t2 += abs(a2 * x)
+                t3 += abs(a3 * x)
+            write_potentials(potential, plan.in_edge[q3], scale * g3, scale * n3, scale * t3)
+            write_potentials(potential, plan.in_edge[q2], scale * g2, scale * n2, scale * t2)
+            write_potentials(potential, plan.in_edge[q1], scale * g1, scale * n1, scale * t1)
+            write_potentials(potential, plan.in_edge[p], scale * g0, scale * n0, scale * t0)
+            p += 4
+
+
+@kernel
+def write_potentials(potential, e, gradient, net, total):
+    """Store the three numbers of one edge."""
+    potential.edge_gradient[e] = gradient
+    potential.edge_net[e] = net
+    potential.edge_total[e] = total
+
+
+@kernel
+def edge_gradients(plan, work, potential):
+    """The gradient of every edge and nothing else: all that a step without growth needs."""
+    scale = 1.0 / effective_samples(work)
+    width = work.width[1]
+    for t in range(plan.in_start.shape[0] - 1):
+        p, stop = plan.in_start[t], plan.in_start[t + 1]
+        while p < stop:
+            q1 = p + 1 if p + 1 < stop else p
+            q2 = p + 2 if p + 2 < stop else p
+            q3 = p + 3 if p + 3 < stop else p
+            s0, s1 = work.edge_source[p], work.edge_source[q1]
+            s2, s3 = work.edge_source[q2], work.edge_source[q3]
+            zero = work.delta.dtype.type(0.0)
+            g0, g1, g2, g3 = zero, zero, zero, zero
+            for m in range(width):
+                d = work.delta[t, m]
+                g0 += work.state[s0, m] * d
+                g1 += work.state[s1, m] * d
+                g2 += work.state[s2, m] * d
+                g3 += work.state[s3, m] * d
+            potential.edge_gradient[plan.in_edge[q3]] = scale * g3
+            potential.edge_gradient[plan.in_edge[q2]] = scale * g2
+            potential.edge_gradient[plan.in_edge[q1]] = scale * g1
+            potential.edge_gradient[plan.in_edge[p]] = scale * g0
+            p += 4
+
+
+@kernel
+def term_gradients(net, work, potential):
+    """The gradient of every bias and nothing else."""
+    scale = 1.0 / effective_samples(work)
+    for u in range(net.counts[N_UNITS]):
+        if net.kind[u] < 0:
+            continue
+        for t in range(2 * u, 2 * u + (1 if net.kind[u] == OUTPUT else 2)):
+            gradient = work.delta.dtype.type(0.0)
+            for m in range(work.width[1]):
+                gradient += work.delta[t, m]
+            potential.term_gradient[t] = scale * gradient
+
+
+@kernel
+def conflicted(net_value, total, R1):
+    """True if the samples pull both ways: R₁·|net| is less than the pull of one direction."""
+    side = 0.5 * (total + abs(net_value))  # the larger direction: (total ± net) / 2
+    return R1 * abs(net_value) < side
+
+
+@kernel
+def edge_exhausted(net, potential, e, R1, R2):
+    """Is the immediate potential of an edge used up? (paper, 'Gradients', points 1 to 3).
+
+    An edge on which nothing pulls at all is exhausted too, or no pathway ever would be.
+    """
+    total, net_value = potential.edge_total[e], potential.edge_net[e]
+    if total == 0.0:
+        return True
+    if conflicted(net_value, total, R1):
+        return True
+    return abs(net_value) < R2 * abs(net.weight[e])
+
+
+@kernel
+def bias_exhausted(potential, t, delta_min, R1):
+    """The same for a bias: no net pull above δ_min, or one that its two directions dwarf."""
+    net_value, total = potential.term_net[t], potential.term_total[t]
+    return abs(net_value) < delta_min or conflicted(net_value, total, R1)

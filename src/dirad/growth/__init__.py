@@ -1,0 +1,1 @@
+"""DIRAD: how one network grows."""

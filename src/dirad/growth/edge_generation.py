@@ -1,0 +1,105 @@
+"""The first generative process: a new in-edge of weight 0, from the best-aligned source."""
+
+from dirad.core.compilation import kernel
+from dirad.core.network import FREE, N_INPUTS, N_UNITS, OUTPUT, new_edge
+from dirad.core.order import mark_descendants
+from dirad.core.potential import bias_exhausted, edge_exhausted
+from dirad.core.random import TIE, uniform
+from dirad.growth.state import SEED, STEP, write_event
+from dirad.history import EDGE
+
+
+@kernel
+def generate_edge(state, scratch, source, term, refraction):
+    """Add the edge source → term with weight 0, which changes no response. Return its number."""
+    net = state.network
+    e = new_edge(net, source, term, 0.0)
+    now = state.clock[STEP]
+    state.edge_born[e] = now
+    state.edge_rest[e] = now + refraction
+    state.edge_fading[e] = False
+    state.edge_mean[e] = 0.0
+    state.edge_square[e] = 0.0
+    state.unit_rest[term // 2] = now + refraction
+    write_event(state, scratch.log, EDGE, e, source, term, -1, -1, 0.0)
+    scratch.changed[0] = 1
+    return e
+
+
+@kernel
+def feeds(net, plan, source, term):
+    """Does `source` already have an edge into `term`?"""
+    for p in range(plan.in_start[term], plan.in_start[term + 1]):
+        if net.source[plan.in_edge[p]] == source:
+            return True
+    return False
+
+
+@kernel
+def may_feed_all(net, u, outputs_as_sources):
+    """May unit u be a source at all, cycles apart?"""
+    if net.kind[u] == FREE:
+        return False
+    return net.kind[u] != OUTPUT or outputs_as_sources == 1
+
+
+@kernel
+def best_source(state, scratch, term, params):
+    """Return the candidate with the largest |Σₘ aᵐδᵐ|, or -1 where there is none.
+
+    Candidates are all nodes that close no cycle and do not feed the term yet. Ties, to six
+    digits, are broken at random or by number.
+    """
+    net, plan, work = state.network, scratch.plan, scratch.work
+    n_inputs = net.counts[N_INPUTS]
+    mark_descendants(net, plan, term // 2, scratch.marked)
+    best, best_score, ties = -1, -1.0, 0
+    for s in range(n_inputs + net.counts[N_UNITS]):
+        if s < n_inputs:
+            if not net.usable[s]:
+                continue
+        elif scratch.marked[s - n_inputs] or not may_feed_all(
+            net, s - n_inputs, params.outputs_as_sources
+        ):
+            continue
+        if feeds(net, plan, s, term):
+            continue
+        total = 0.0
+        for m in range(work.width[1]):
+            total += work.state[s, m] * work.felt[term, m]
+        score = abs(total)
+        slack = 1e-6 * max(score, best_score) + 1e-12
+        if score > best_score + slack:
+            best, best_score, ties = s, score, 1
+        elif score >= best_score - slack and params.ties == 1:
+            # Reservoir choice: each of the tied sources with the same chance.
+            ties += 1
+            place = term * (n_inputs + net.kind.shape[0]) + s
+            if uniform(state.clock[SEED], TIE, state.clock[STEP], place) * ties < 1.0:
+                best, best_score = s, max(score, best_score)
+    return best
+
+
+@kernel
+def term_exhausted(net, plan, potential, term, params):
+    """Immediate potential of a term: its bias (if it has one) and all its in-edges."""
+    u = term // 2
+    has_bias = net.kind[u] == OUTPUT or term % 2 == 1 or params.term_0_bias == 1
+    if has_bias and not bias_exhausted(potential, term, params.delta_min, params.R1):
+        return False
+    for p in range(plan.in_start[term], plan.in_start[term + 1]):
+        if not edge_exhausted(net, potential, plan.in_edge[p], params.R1, params.R2):
+            return False
+    return True
+
+
+@kernel
+def may_generate(state, scratch, term, params):
+    """Edge generation condition: immediate potential exhausted, total potential not."""
+    net = state.network
+    u = term // 2
+    if net.unit_frozen[u] or state.unit_rest[u] > state.clock[STEP]:
+        return False
+    if scratch.potential.term_total[term] <= 0.0:
+        return False
+    return term_exhausted(net, scratch.plan, scratch.potential, term, params)

@@ -1,0 +1,198 @@
+"""Which generative process goes first: the paper's V1 priority ordering, or none at all."""
+
+from dirad.core.compilation import kernel
+from dirad.core.network import MODULATORY, N_EDGES, N_INPUTS, N_UNITS, OUTPUT
+from dirad.core.order import mark_ancestors, rebuild
+from dirad.growth.edge_generation import best_source, generate_edge, may_generate, term_exhausted
+from dirad.growth.enc import convert, may_convert
+from dirad.growth.state import PHASE, STEP, count_edges, count_hidden, has_room
+from dirad.history import GROWING
+
+
+@kernel
+def unit_total(net, potential, u):
+    """Total potential of a node: the sum over its terms."""
+    if net.kind[u] == OUTPUT:
+        return potential.term_total[2 * u]
+    return potential.term_total[2 * u] + potential.term_total[2 * u + 1]
+
+
+@kernel
+def pathway_exhausted(state, scratch, unit, params):
+    """Is the immediate potential used up in every node and edge on the way to `unit`?"""
+    net, plan, potential = state.network, scratch.plan, scratch.potential
+    mark_ancestors(net, plan, unit, scratch.marked)
+    for u in range(net.counts[N_UNITS]):
+        if not scratch.marked[u]:
+            continue
+        terms = 1 if net.kind[u] == OUTPUT else 2
+        for t in range(2 * u, 2 * u + terms):
+            if not term_exhausted(net, plan, potential, t, params):
+                return False
+    return True
+
+
+@kernel
+def within_limits(state, scratch, units, edges, params):
+    """May the network grow by this much: the user's limits, and the arrays' capacity?"""
+    net = state.network
+    return (
+        count_edges(net) + edges <= params.max_edges
+        and count_hidden(net) + units <= params.max_hidden
+        and has_room(state, scratch.log, units, edges)
+    )
+
+
+@kernel
+def strongest_edge(state, scratch, unit):
+    """The in-edge of `unit` with the largest total potential not yet looked at, or -1."""
+    net, plan, potential = state.network, scratch.plan, scratch.potential
+    best, best_total = -1, 0.0
+    for p in range(plan.in_start[2 * unit], plan.in_start[2 * unit + 2]):
+        e = plan.in_edge[p]
+        if not scratch.edge_done[e] and potential.edge_total[e] > best_total:
+            best, best_total = e, potential.edge_total[e]
+    return best
+
+
+@kernel
+def generate_for(state, scratch, unit, params):
+    """Give a node an edge, at its term of larger total potential that may have one."""
+    net, potential = state.network, scratch.potential
+    terms = 1 if net.kind[unit] == OUTPUT else 2
+    first = 2 * unit
+    if terms == 2 and potential.term_total[first + 1] > potential.term_total[first]:
+        first += 1
+    for i in range(terms):
+        term = first if i == 0 else 4 * unit + 1 - first  # then the other one
+        if may_generate(state, scratch, term, params):
+            source = best_source(state, scratch, term, params)
+            if source >= 0 and within_limits(state, scratch, 0, 1, params):
+                generate_edge(state, scratch, source, term, params.refraction)
+                return True
+    return False
+
+
+@kernel
+def process_for(state, scratch, unit, params):
+    """GPFor of Algorithm 1: at most one generative process in the pathway of `unit`.
+
+    From the target down, along the edge of largest total potential, into its source as long as
+    that is a node with potential of its own (inputs have none: nothing about them can adapt).
+    """
+    net, plan, potential = state.network, scratch.plan, scratch.potential
+    n_inputs = net.counts[N_INPUTS]
+    current = unit
+    scratch.edge_done[:] = False
+    while True:
+        if (
+            params.fresh_first == 1
+            and net.kind[current] == MODULATORY
+            and plan.in_start[2 * current + 1] == plan.in_start[2 * current + 2]
+        ):
+            # Read literally, Algorithm 1 converts a fresh node's only in-edge again and again.
+            return generate_for_term(state, scratch, 2 * current + 1, params)
+        e = strongest_edge(state, scratch, current)
+        if e < 0:
+            return generate_for(state, scratch, current, params)
+        scratch.edge_done[e] = True
+        source = net.source[e] - n_inputs
+        if source >= 0 and unit_total(net, potential, source) > 0.0:
+            current = source
+            continue
+        if may_convert(state, scratch, e, params) and within_limits(state, scratch, 1, 1, params):
+            convert(state, scratch, e, params)
+            return True
+
+
+@kernel
+def generate_for_term(state, scratch, term, params):
+    """Give one term an edge if its condition holds."""
+    if not may_generate(state, scratch, term, params):
+        return False
+    source = best_source(state, scratch, term, params)
+    if source < 0 or not within_limits(state, scratch, 0, 1, params):
+        return False
+    generate_edge(state, scratch, source, term, params.refraction)
+    return True
+
+
+@kernel
+def refresh_new_parts(state, scratch):
+    """Rebuild the plan after a process. New parts have no potential until the next batch."""
+    net, potential = state.network, scratch.potential
+    now = state.clock[STEP]
+    if scratch.changed[0] == 0:
+        return
+    rebuild(net, scratch.plan)
+    scratch.changed[0] = 0
+    for e in range(net.counts[N_EDGES]):
+        if state.edge_born[e] == now:
+            potential.edge_net[e] = 0.0
+            potential.edge_total[e] = 0.0
+            potential.edge_gradient[e] = 0.0
+    for u in range(net.counts[N_UNITS]):
+        if net.kind[u] == MODULATORY and state.unit_born[u] == now:
+            potential.term_total[2 * u] = 0.0
+            potential.term_total[2 * u + 1] = 0.0
+            potential.term_net[2 * u] = 0.0
+            potential.term_net[2 * u + 1] = 0.0
+
+
+@kernel
+def grow_v1(state, scratch, params):
+    """V1PO of Algorithm 1: one process per target whose whole pathway is exhausted.
+
+    Targets in the order of decreasing total potential; exhaustion is tested again before each,
+    since an earlier process of the same step may lie on a shared pathway.
+    """
+    net, potential = state.network, scratch.potential
+    if state.clock[PHASE] != GROWING:
+        return 0
+    done = 0
+    last_total, last_unit = 1e300, -1
+    while True:
+        # The next target in the order (total potential falling, then number rising).
+        best, best_total = -1, -1.0
+        for u in range(net.counts[N_UNITS]):
+            if net.kind[u] != OUTPUT or net.unit_frozen[u]:
+                continue
+            total = potential.term_total[2 * u]
+            after = total < last_total or (total == last_total and u > last_unit)
+            if after and total > best_total:
+                best, best_total = u, total
+        if best < 0:
+            return done
+        last_total, last_unit = best_total, best
+        if pathway_exhausted(state, scratch, best, params) and process_for(
+            state, scratch, best, params
+        ):
+            done += 1
+            refresh_new_parts(state, scratch)
+
+
+@kernel
+def grow_unrestricted(state, scratch, params):
+    """No ordering: every edge and every term whose condition holds undergoes its process."""
+    net = state.network
+    if state.clock[PHASE] != GROWING:
+        return 0
+    done = 0
+    for e in range(net.counts[N_EDGES]):
+        if (
+            net.source[e] >= 0
+            and may_convert(state, scratch, e, params)
+            and within_limits(state, scratch, 1, 1, params)
+        ):
+            convert(state, scratch, e, params)
+            refresh_new_parts(state, scratch)
+            done += 1
+    for u in range(net.counts[N_UNITS]):
+        if net.kind[u] < 0:
+            continue
+        terms = 1 if net.kind[u] == OUTPUT else 2
+        for t in range(2 * u, 2 * u + terms):
+            if generate_for_term(state, scratch, t, params):
+                refresh_new_parts(state, scratch)
+                done += 1
+    return done

@@ -1,0 +1,81 @@
+"""When a network is done, and which of its moments it keeps."""
+
+from dirad.core.compilation import kernel
+from dirad.core.network import copy_into
+from dirad.core.order import rebuild
+from dirad.growth.state import (
+    BEST,
+    BEST_STEP,
+    ERROR,
+    PHASE,
+    PHASE_START,
+    SINCE_BEST,
+    SMOOTHED,
+    STEP,
+    write_event,
+)
+from dirad.history import PHASE as PHASE_EVENT
+from dirad.history import RESTORED, SETTLING, STABLE
+
+
+@kernel
+def watch(state, scratch, error, params):
+    """Note a batch's error; keep a snapshot when the smoothed error is the lowest so far.
+
+    On batches that change every step "no decrease" is read on an exponentially smoothed error;
+    `error_smoothing` = 1 watches the newest batch alone.
+    """
+    clock, meter = state.clock, state.meter
+    meter[ERROR] = error
+    # A plain mean while fewer batches were seen than the memory is long.
+    weight = max(params.error_smoothing, 1.0 / (clock[STEP] + 1.0))
+    meter[SMOOTHED] += weight * (error - meter[SMOOTHED])
+    if meter[SMOOTHED] < meter[BEST]:
+        meter[BEST] = meter[SMOOTHED]
+        clock[SINCE_BEST] = 0
+        clock[BEST_STEP] = clock[STEP]
+        if params.settle_steps > 0:
+            copy_into(state.network, state.best)
+    else:
+        clock[SINCE_BEST] += 1
+
+
+@kernel
+def enter(state, scratch, phase):
+    """Begin a phase and note it."""
+    state.clock[PHASE] = phase
+    state.clock[PHASE_START] = state.clock[STEP] + 1
+    write_event(state, scratch.log, PHASE_EVENT, phase, -1, -1, -1, -1, state.meter[SMOOTHED])
+
+
+@kernel
+def restore_best(state, scratch):
+    """Go back to the snapshot of the lowest watched error."""
+    if state.clock[BEST_STEP] < 0:
+        return
+    copy_into(state.best, state.network)
+    rebuild(state.network, scratch.plan)
+    state.edge_mean[:] = 0.0
+    state.edge_square[:] = 0.0
+    state.bias_mean[:] = 0.0
+    state.bias_square[:] = 0.0
+    state.edge_fading[:] = False
+    write_event(state, scratch.log, RESTORED, state.clock[BEST_STEP] - 1, -1, -1, -1, -1, 0.0)
+
+
+@kernel
+def finish_growth(state, scratch, params):
+    """From growing to settling, or to stable where there is no settling."""
+    if params.settle_steps > 0:
+        enter(state, scratch, SETTLING)
+    else:
+        enter(state, scratch, STABLE)
+
+
+@kernel
+def watch_patience(state, scratch, params):
+    """The paper's rule: stable after `patience` steps without a decrease."""
+    if state.clock[SINCE_BEST] >= params.patience:
+        if params.settle_steps > 0:
+            restore_best(state, scratch)
+        finish_growth(state, scratch, params)

@@ -1,0 +1,139 @@
+"""How parameters move: gradient descent as in the paper, or Adam; and what becomes of K."""
+
+import math
+
+from dirad.core.compilation import kernel
+from dirad.core.network import MODULATORY, N_EDGES, N_UNITS, OUTPUT
+from dirad.core.potential import effective_samples
+from dirad.core.random import PERTURBATION, normal
+from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, SEED, STEP
+from dirad.history import SETTLING
+
+# Params.optimizer and Params.K_rule as numbers.
+SGD, ADAM = 0, 1
+DECAY, DECAY_SIGNED, FOLLOW, CONSTANT = 0, 1, 2, 3
+
+TINY = 1e-12
+FOLLOW_LIMITS = (1.0, 100.0)  # range of |K| where K follows 1/w
+
+
+@kernel
+def rate(state, params):
+    """γ: constant while growing, falling to 0 along a half cosine while settling."""
+    if state.clock[PHASE] != SETTLING:
+        return params.gamma
+    done = (state.clock[STEP] - state.clock[PHASE_START]) / max(params.settle_steps, 1)
+    return params.gamma * 0.5 * (1.0 + math.cos(math.pi * min(done, 1.0)))
+
+
+@kernel
+def perturb_zero_weights(state, scratch, params):
+    """Noise on the gradient of zero weights, to get them off zero (paper, 'Free parameter').
+
+    The paper adds noise of deviation 0.05·|∂Cᵐ/∂w| to each sample's gradient. Its mean over the
+    batch is one normal number of deviation 0.05·√(Σ|∂Cᵐ/∂w|²)/N, which is what is drawn here.
+    """
+    net, plan, work, potential = state.network, scratch.plan, scratch.work, scratch.potential
+    for t in range(plan.in_start.shape[0] - 1):
+        for p in range(plan.in_start[t], plan.in_start[t + 1]):
+            e = plan.in_edge[p]
+            if net.weight[e] != 0.0 or net.edge_frozen[e]:
+                continue
+            squares = 0.0
+            for m in range(work.width[1]):
+                g = work.state[net.source[e], m] * work.delta[t, m]
+                squares += g * g
+            deviation = params.perturbation * math.sqrt(squares) / effective_samples(work)
+            noise = deviation * normal(state.clock[SEED], PERTURBATION, state.clock[STEP], e)
+            potential.edge_gradient[e] += noise
+            if params.perturbation_in_exhaustion == 1:
+                potential.edge_net[e] += noise
+
+
+@kernel
+def adam_move(gradient, mean, square, age, step_size, scratch, params):
+    """Return (change, new mean, new mean square) of one parameter.
+
+    The start-up correction goes by the parameter's own age, since parts are born at any step.
+    """
+    mean = params.momentum * mean + (1.0 - params.momentum) * gradient
+    square = params.scale_memory * square + (1.0 - params.scale_memory) * gradient * gradient
+    i = min(age, scratch.beta_1.shape[0] - 1)
+    change = mean * scratch.beta_1[i] / (math.sqrt(square * scratch.beta_2[i]) + 1e-8)
+    return step_size * change, mean, square
+
+
+@kernel
+def move_parameters(state, scratch, params):
+    """One step of every weight and bias that is not frozen."""
+    net, potential = state.network, scratch.potential
+    step_size = rate(state, params)
+    now = state.clock[STEP]
+    shrink = params.prior / max(state.clock[N_SAMPLES], 1)
+    for e in range(net.counts[N_EDGES]):
+        if net.source[e] < 0 or net.edge_frozen[e]:
+            continue
+        gradient = potential.edge_gradient[e] + shrink * net.weight[e]
+        if params.optimizer == SGD:
+            net.weight[e] -= step_size * gradient
+        else:
+            change, state.edge_mean[e], state.edge_square[e] = adam_move(
+                gradient,
+                state.edge_mean[e],
+                state.edge_square[e],
+                now - state.edge_born[e],
+                step_size,
+                scratch,
+                params,
+            )
+            net.weight[e] -= change
+        if state.edge_fading[e]:
+            net.weight[e] *= params.fading
+    for u in range(net.counts[N_UNITS]):
+        if net.kind[u] < 0 or net.unit_frozen[u]:
+            continue
+        for t in range(2):
+            if net.kind[u] == OUTPUT and t == 1:
+                continue
+            if net.kind[u] == MODULATORY and t == 0 and params.term_0_bias == 0:
+                continue
+            gradient = potential.term_gradient[2 * u + t]
+            if params.optimizer == SGD:
+                net.bias[u, t] -= step_size * gradient
+            else:
+                change, state.bias_mean[u, t], state.bias_square[u, t] = adam_move(
+                    gradient,
+                    state.bias_mean[u, t],
+                    state.bias_square[u, t],
+                    now - state.unit_born[u],
+                    step_size,
+                    scratch,
+                    params,
+                )
+                net.bias[u, t] -= change
+
+
+@kernel
+def move_gains(state, scratch, params):
+    """K after ENC.
+
+    `decay`: K ← 0.9·K + 0.1·K_final as written; for K < 0 this crosses 0 and inverts the
+    modulation. `decay-signed`: the same towards −K_final where K is negative. `follow`: K = 1/w
+    of the (first) out-edge. `constant`: K stays.
+    """
+    net, plan = state.network, scratch.plan
+    if params.K_rule == CONSTANT:
+        return
+    for u in range(net.counts[N_UNITS]):
+        if net.kind[u] != MODULATORY or net.unit_frozen[u]:
+            continue
+        if params.K_rule == FOLLOW:
+            if plan.out_start[u + 1] > plan.out_start[u]:
+                w = net.weight[plan.out_edge[plan.out_start[u]]]
+                size = min(max(1.0 / max(abs(w), TINY), FOLLOW_LIMITS[0]), FOLLOW_LIMITS[1])
+                net.gain[u] = -size if w < 0.0 else size
+        else:
+            final = params.K_final
+            if params.K_rule == DECAY_SIGNED and net.gain[u] < 0.0:
+                final = -final
+            net.gain[u] += params.K_decay * (final - net.gain[u])

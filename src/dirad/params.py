@@ -1,0 +1,157 @@
+"""Every constant of the method, with its symbol in the paper, and the two presets.
+
+`paper` is the paper plus a reading of each point that it leaves open; `default` is our own.
+`docs/deviations.md` tells why each reading was chosen.
+"""
+
+import dataclasses
+from collections import namedtuple
+from dataclasses import dataclass, fields
+from typing import Any
+
+# Text choices and the numbers by which kernels know them.
+CHOICES: dict[str, tuple[str, ...]] = {
+    "cost": ("squared", "cross-entropy"),
+    "optimizer": ("sgd", "adam"),
+    "ordering": ("v1", "unrestricted", "gain"),
+    "K_rule": ("decay", "decay-signed", "follow", "constant"),
+    "ties": ("first", "random"),
+    "precision": ("float32", "float64"),
+}
+
+
+@dataclass(frozen=True)
+class Params:
+    """Chosen before a network grows, constant while it does. Defaults are the paper's."""
+
+    # --- adaptation of parameters
+    gamma: float = 2.0  # γ: step size of parameter adaptation
+    batch_size: int = 100  # N_m: samples in a batch, which changes every step
+    acceptable_mismatch: float = 0.01  # |a − ŷ| below which an output's error counts as 0
+    perturbation: float = 0.05  # noise on ∂Cᵐ/∂w of zero weights, as a share of |∂Cᵐ/∂w|
+    cost: str = "squared"  # C: ½Σ(a−ŷ)², or the cross-entropy of the outputs
+    optimizer: str = "sgd"  # w ← w − γ·∂C/∂w, or Adam with γ as its rate
+    momentum: float = 0.9  # Adam's β₁
+    scale_memory: float = 0.99  # Adam's β₂
+    prior: float = 0.0  # precision of a Gaussian prior on weights (shrinks by prior/n per step)
+
+    # --- exhaustion
+    delta_min: float = 0.01  # δ_min: deltas below it count as 0 in potentials
+    R1: float = 5.0  # R₁: an edge is exhausted if R₁·|net| is below one direction's pull
+    R2: float = 0.1  # R₂: or if |net| < R₂·|w|
+
+    # --- generative processes
+    ordering: str = "v1"  # which process goes first: Algorithm 1, none, or gain per edge
+    enc: bool = True  # edge-node conversion at all
+    k_w: float = 1.0  # k_w: ENC makes weights k_w·w (out) and 1/k_w (in)
+    K_rule: str = "decay-signed"  # what becomes of K after ENC
+    K_decay: float = 0.1  # K(t+1) = K(t)·(1 − 0.1) + 0.1·K_final
+    K_final: float = 1.0  # K_final
+    refraction: int = 5  # steps after a process during which its parts undergo no other
+    outputs_as_sources: bool = False  # may an output feed other nodes?
+    ties: str = "random"  # among equally good sources
+    fresh_first: bool = True  # a new node's term 1 gets its edge before anything is converted
+    perturbation_in_exhaustion: bool = False  # does the noise enter the exhaustion test?
+
+    # --- destructive processes
+    protection: int = 5  # steps for which a new edge is safe from removal
+    node_removal: float = 0.3  # chance per step that a childless node goes
+
+    # --- stabilization
+    patience: int = 50  # steps without a decrease of the error after which a network is stable
+    error_smoothing: float = 0.05  # weight of the newest batch in the error watched; 1 = literal
+    settle_steps: int = 0  # then: steps without growth, γ falling to 0, from the best snapshot
+
+    # --- our own growth (ordering = "gain")
+    interval: int = 25  # steps between two rounds of growth
+    growth_batch: int = 2000  # samples on which a round's candidates are compared
+    growth_rate: float = 0.1  # edges added per round, as a share of those there (at least one)
+    significance: float = 0.01  # chance that a round grows anything from pure noise
+    product_order: int = 10  # longest product of sources that is looked for
+    product_budget: int = 20000  # most products of one length that are looked at
+    gate_floor: float = 0.0  # |w| below which ENC partly closes the gate (0: the paper's ENC)
+    term_0_bias: bool = False  # may term 0 of a modulatory node have a bias?
+    overshoot: float = 1.0  # grow to this many times max_edges, then fade the weakest out
+    swaps: int = 0  # rounds in which the weakest edges make room for better ones
+    swap_share: float = 0.2  # share of edges exchanged in the first of them
+    fading: float = 0.7  # factor per step on the weight of an edge that is to go
+
+    # --- limits and arithmetic
+    max_edges: int = 1_000_000  # growth stops here
+    max_hidden: int = 1_000_000
+    max_steps: int = 5000  # a network is stable then at the latest
+    precision: str = "float64"  # of states and deltas while adapting; parameters are float64
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, str):
+                continue
+            if not value == value or value in (float("inf"), -float("inf")):
+                raise ValueError(f"{field.name} must be finite, got {value!r}")
+            if value < 0:
+                raise ValueError(f"{field.name} must not be negative, got {value!r}")
+        for name in ("batch_size", "interval", "growth_batch", "max_steps", "gamma", "k_w"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+
+    def replace(self, **changes: Any) -> "Params":
+        """Return a copy with some constants changed; an unknown name is an error."""
+        known = {field.name for field in fields(self)}
+        for name in changes:
+            if name not in known:
+                raise TypeError(f"unknown constant {name!r}; known: {', '.join(sorted(known))}")
+        return dataclasses.replace(self, **changes)
+
+    def constants(self) -> "Constants":
+        """Return the same as plain numbers, for kernels."""
+        values = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in CHOICES:
+                value = CHOICES[field.name].index(value)
+            values.append(float(value) if field.type in (float, "float") else int(value))
+        return Constants(*values)
+
+
+Constants = namedtuple("Constants", [field.name for field in fields(Params)])
+
+PRESETS: dict[str, Params] = {
+    "paper": Params(),
+    "default": Params(
+        gamma=0.03,
+        acceptable_mismatch=0.0,
+        perturbation=0.0,
+        cost="cross-entropy",
+        optimizer="adam",
+        prior=1.0,
+        batch_size=200,
+        ordering="gain",
+        K_rule="constant",
+        ties="first",
+        node_removal=1.0,
+        gate_floor=1.0,
+        term_0_bias=True,
+        overshoot=1.5,
+        swaps=4,
+        settle_steps=500,
+        max_steps=20_000,
+        precision="float32",
+    ),
+}
+
+
+def preset(name: str, **changes: Any) -> Params:
+    """Return a preset by name, with some constants changed.
+
+    >>> preset("paper").gamma
+    2.0
+    >>> preset("paper", R1=3).R1
+    3
+    """
+    if name not in PRESETS:
+        raise ValueError(f"preset must be one of {sorted(PRESETS)}, got {name!r}")
+    return PRESETS[name].replace(**changes)
