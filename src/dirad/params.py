@@ -123,11 +123,10 @@ PRESETS: dict[str, Params] = {
     "paper": Params(),
     "default": Params(
         gamma=0.03,
-        acceptable_mismatch=0.0,
         perturbation=0.0,
         cost="cross-entropy",
         optimizer="adam",
-        prior=1.0,
+        prior=0.1,
         batch_size=200,
         ordering="gain",
         K_rule="constant",

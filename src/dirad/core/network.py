@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dirad.core.compilation import kernel
 
 # Places in `counts`.
-N_INPUTS, N_UNITS, N_EDGES, N_OUTPUTS = 0, 1, 2, 3
+N_INPUTS, N_UNITS, N_EDGES, N_OUTPUTS, TRANSFER = range(5)
 
 # Kinds of unit.
 FREE, OUTPUT, MODULATORY = -1, 1, 2
@@ -27,24 +27,38 @@ LOGISTIC, LINEAR, SOFTMAX = 0, 1, 2
 
 NOBODY = -1  # owner of a part that belongs to no one in particular
 
+UNIT = np.dtype(
+    [
+        ("kind", np.int64),  # FREE, OUTPUT or MODULATORY
+        ("output", np.int64),  # column of the target this output answers, or -1
+        ("gain", np.float64),  # K, the steepness of σ₁ (modulatory nodes)
+        ("owner", np.int64),  # whose pathway this is, or NOBODY
+        ("frozen", np.int64),  # 1: its biases and gain never change
+    ],
+    align=True,
+)
+EDGE = np.dtype(
+    [
+        ("source", np.int64),  # node the edge leaves, or -1: a free place
+        ("term", np.int64),  # term the edge enters
+        ("weight", np.float64),  # w
+        ("owner", np.int64),  # whose pathway this is, or NOBODY
+        ("frozen", np.int64),  # 1: its weight never changes
+    ],
+    align=True,
+)
+FREE_UNIT = np.array((FREE, -1, 1.0, NOBODY, 0), UNIT)
+FREE_EDGE = np.array((-1, -1, 0.0, NOBODY, 0), EDGE)
+
 
 class Network(NamedTuple):
     """A sparse acyclic network. All arrays are C-contiguous; absence is -1."""
 
-    counts: NDArray[np.int64]  # (4,) inputs; places used for units, for edges; outputs
-    transfer: NDArray[np.int64]  # (1,) LOGISTIC, LINEAR or SOFTMAX
+    counts: NDArray[np.int64]  # (5,) inputs; places used for units, edges; outputs; transfer
     usable: NDArray[np.bool_]  # (inputs,) may this input become the source of an edge?
-    kind: NDArray[np.int8]  # (units,) FREE, OUTPUT or MODULATORY
-    output: NDArray[np.int64]  # (units,) column of the target this output answers, or -1
-    gain: NDArray[np.float64]  # (units,) K, the steepness of σ₁ (modulatory nodes)
+    units: NDArray  # (units,) of UNIT
     bias: NDArray[np.float64]  # (units, 2) b of each term
-    unit_owner: NDArray[np.int64]  # (units,) whose pathway this is, or NOBODY
-    unit_frozen: NDArray[np.bool_]  # (units,) its biases and gain never change
-    source: NDArray[np.int64]  # (edges,) node the edge leaves, or -1: a free place
-    term: NDArray[np.int64]  # (edges,) term the edge enters
-    weight: NDArray[np.float64]  # (edges,) w
-    edge_owner: NDArray[np.int64]  # (edges,) whose pathway this is, or NOBODY
-    edge_frozen: NDArray[np.bool_]  # (edges,) its weight never changes
+    edges: NDArray  # (edges,) of EDGE
 
     @property
     def n_inputs(self) -> int:
@@ -59,20 +73,20 @@ class Network(NamedTuple):
     @property
     def n_hidden(self) -> int:
         """Number of modulatory nodes."""
-        return int(np.count_nonzero(self.kind[: self.counts[N_UNITS]] == MODULATORY))
+        return int(np.count_nonzero(self.units["kind"] == MODULATORY))
 
     @property
     def n_edges(self) -> int:
         """Number of edges."""
-        return int(np.count_nonzero(self.source[: self.counts[N_EDGES]] >= 0))
+        return int(np.count_nonzero(self.edges["source"] >= 0))
 
     @property
     def n_biases(self) -> int:
         """Number of biases: one per output, one per term of a modulatory node that has any."""
-        used = self.kind[: self.counts[N_UNITS]] >= 0
-        modulatory = self.kind[: self.counts[N_UNITS]] == MODULATORY
-        term_0 = used & (~modulatory | (self.bias[: self.counts[N_UNITS], 0] != 0))
-        return int(np.count_nonzero(term_0) + np.count_nonzero(modulatory))
+        modulatory = self.units["kind"] == MODULATORY
+        return self.n_outputs + int(
+            np.count_nonzero(modulatory) + np.count_nonzero(modulatory & (self.bias[:, 0] != 0))
+        )
 
     @property
     def n_parameters(self) -> int:
@@ -93,25 +107,15 @@ def new_network(
 ) -> Network:
     """Return inputs and outputs alone: no edge, no hidden node, every bias 0."""
     units = max(unit_capacity, n_outputs)
-    edges = edge_capacity
     network = Network(
-        counts=np.array([n_inputs, n_outputs, 0, n_outputs], np.int64),
-        transfer=np.array([transfer], np.int64),
+        counts=np.array([n_inputs, n_outputs, 0, n_outputs, transfer], np.int64),
         usable=np.ones(n_inputs, np.bool_),
-        kind=np.full(units, FREE, np.int8),
-        output=np.full(units, -1, np.int64),
-        gain=np.ones(units),
+        units=np.full(units, FREE_UNIT),
         bias=np.zeros((units, 2)),
-        unit_owner=np.full(units, NOBODY, np.int64),
-        unit_frozen=np.zeros(units, np.bool_),
-        source=np.full(edges, -1, np.int64),
-        term=np.full(edges, -1, np.int64),
-        weight=np.zeros(edges),
-        edge_owner=np.full(edges, NOBODY, np.int64),
-        edge_frozen=np.zeros(edges, np.bool_),
+        edges=np.full(edge_capacity, FREE_EDGE),
     )
-    network.kind[:n_outputs] = OUTPUT
-    network.output[:n_outputs] = np.arange(n_outputs)
+    network.units["kind"][:n_outputs] = OUTPUT
+    network.units["output"][:n_outputs] = np.arange(n_outputs)
     return network
 
 
@@ -124,20 +128,12 @@ def extended(array: np.ndarray, length: int, fill: object) -> np.ndarray:
 
 def with_capacity(network: Network, units: int, edges: int) -> Network:
     """Return the same network in arrays with room for `units` units and `edges` edges."""
-    units = max(units, len(network.kind))
-    edges = max(edges, len(network.source))
+    units = max(units, len(network.units))
+    edges = max(edges, len(network.edges))
     return network._replace(
-        kind=extended(network.kind, units, FREE),
-        output=extended(network.output, units, -1),
-        gain=extended(network.gain, units, 1.0),
+        units=extended(network.units, units, FREE_UNIT),
         bias=extended(network.bias, units, 0.0),
-        unit_owner=extended(network.unit_owner, units, NOBODY),
-        unit_frozen=extended(network.unit_frozen, units, False),
-        source=extended(network.source, edges, -1),
-        term=extended(network.term, edges, -1),
-        weight=extended(network.weight, edges, 0.0),
-        edge_owner=extended(network.edge_owner, edges, NOBODY),
-        edge_frozen=extended(network.edge_frozen, edges, False),
+        edges=extended(network.edges, edges, FREE_EDGE),
     )
 
 
@@ -146,16 +142,16 @@ def new_edge(net, source, term, weight):
     """Place an edge; return its number (the lowest free place)."""
     e = net.counts[N_EDGES]
     for place in range(net.counts[N_EDGES]):
-        if net.source[place] < 0:
+        if net.edges[place].source < 0:
             e = place
             break
     if e == net.counts[N_EDGES]:
         net.counts[N_EDGES] += 1
-    net.source[e] = source
-    net.term[e] = term
-    net.weight[e] = weight
-    net.edge_owner[e] = net.unit_owner[term // 2]
-    net.edge_frozen[e] = False
+    net.edges[e].source = source
+    net.edges[e].term = term
+    net.edges[e].weight = weight
+    net.edges[e].owner = net.units[term // 2].owner
+    net.edges[e].frozen = 0
     return e
 
 
@@ -164,50 +160,44 @@ def new_unit(net, gain, bias_1, owner):
     """Place a modulatory node with term-0 bias 0; return its unit number."""
     u = net.counts[N_UNITS]
     for place in range(net.counts[N_UNITS]):
-        if net.kind[place] == FREE:
+        if net.units[place].kind == FREE:
             u = place
             break
     if u == net.counts[N_UNITS]:
         net.counts[N_UNITS] += 1
-    net.kind[u] = MODULATORY
-    net.output[u] = -1
-    net.gain[u] = gain
+    net.units[u].kind = MODULATORY
+    net.units[u].output = -1
+    net.units[u].gain = gain
     net.bias[u, 0] = 0.0
     net.bias[u, 1] = bias_1
-    net.unit_owner[u] = owner
-    net.unit_frozen[u] = False
+    net.units[u].owner = owner
+    net.units[u].frozen = 0
     return u
 
 
 @kernel
 def free_edge(net, e):
     """Give an edge's place back."""
-    net.source[e] = -1
-    net.term[e] = -1
-    net.weight[e] = 0.0
+    net.edges[e].source = -1
+    net.edges[e].term = -1
+    net.edges[e].weight = 0.0
 
 
 @kernel
 def free_unit(net, u):
     """Give a node's place back; its edges must be gone."""
-    net.kind[u] = FREE
+    net.units[u].kind = FREE
     net.bias[u, 0] = 0.0
     net.bias[u, 1] = 0.0
-    net.gain[u] = 1.0
+    net.units[u].gain = 1.0
 
 
 @kernel
 def copy_into(net, target):
     """Write the learned content of `net` into `target`, which has the same capacity."""
     target.counts[:] = net.counts
-    target.kind[:] = net.kind
-    target.output[:] = net.output
-    target.gain[:] = net.gain
     target.bias[:] = net.bias
-    target.unit_owner[:] = net.unit_owner
-    target.unit_frozen[:] = net.unit_frozen
-    target.source[:] = net.source
-    target.term[:] = net.term
-    target.weight[:] = net.weight
-    target.edge_owner[:] = net.edge_owner
-    target.edge_frozen[:] = net.edge_frozen
+    for u in range(net.units.shape[0]):
+        target.units[u] = net.units[u]
+    for e in range(net.edges.shape[0]):
+        target.edges[e] = net.edges[e]

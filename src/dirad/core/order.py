@@ -8,24 +8,26 @@ from numpy.typing import NDArray
 from dirad.core.compilation import kernel
 from dirad.core.network import N_EDGES, N_INPUTS, N_UNITS, Network
 
+LENGTH, CHANGED = 0, 1  # places in `Plan.status`
+
 
 class Plan(NamedTuple):
     """What forward and backward passes walk along. Made anew after each structural change."""
 
-    length: NDArray[np.int64]  # (1,) number of units in `order`
+    status: NDArray[np.int64]  # (2,) units in `order`; 1 if the structure changed since
     order: NDArray[np.int64]  # (units,) units, sources before targets
     in_start: NDArray[np.int64]  # (terms + 1,) where a term's in-edges begin in `in_edge`
     in_edge: NDArray[np.int64]  # (edges,) edges sorted by term, then by number
     out_start: NDArray[np.int64]  # (units + 1,) where a unit's out-edges begin in `out_edge`
     out_edge: NDArray[np.int64]  # (edges,) edges sorted by source unit, then by number
-    pending: NDArray[np.int64]  # (units,) scratch
+    pending: NDArray[np.int64]  # (units,) scratch of `rebuild`
 
 
 def new_plan(network: Network) -> Plan:
     """Return the plan of a network."""
-    units, edges = len(network.kind), len(network.source)
+    units, edges = len(network.units), len(network.edges)
     plan = Plan(
-        length=np.zeros(1, np.int64),
+        status=np.zeros(2, np.int64),
         order=np.zeros(units, np.int64),
         in_start=np.zeros(2 * units + 1, np.int64),
         in_edge=np.zeros(edges, np.int64),
@@ -46,23 +48,23 @@ def rebuild(net, plan):
     plan.out_start[:] = 0
     plan.pending[:] = 0
     for e in range(n_edges):
-        s = net.source[e]
+        s = net.edges[e].source
         if s < 0:
             continue
-        plan.in_start[net.term[e] + 1] += 1
+        plan.in_start[net.edges[e].term + 1] += 1
         if s >= n_inputs:
             plan.out_start[s - n_inputs + 1] += 1
-            plan.pending[net.term[e] // 2] += 1
+            plan.pending[net.edges[e].term // 2] += 1
     for t in range(plan.in_start.shape[0] - 1):
         plan.in_start[t + 1] += plan.in_start[t]
     for u in range(plan.out_start.shape[0] - 1):
         plan.out_start[u + 1] += plan.out_start[u]
     # Counting sort: the starts serve as write heads and are moved back afterwards.
     for e in range(n_edges):
-        s = net.source[e]
+        s = net.edges[e].source
         if s < 0:
             continue
-        t = net.term[e]
+        t = net.edges[e].term
         plan.in_edge[plan.in_start[t]] = e
         plan.in_start[t] += 1
         if s >= n_inputs:
@@ -79,7 +81,7 @@ def rebuild(net, plan):
     head, tail = 0, 0
     total = 0
     for u in range(n_units):
-        if net.kind[u] >= 0:
+        if net.units[u].kind >= 0:
             total += 1
             if plan.pending[u] == 0:
                 plan.order[tail] = u
@@ -88,12 +90,13 @@ def rebuild(net, plan):
         u = plan.order[head]
         head += 1
         for p in range(plan.out_start[u], plan.out_start[u + 1]):
-            v = net.term[plan.out_edge[p]] // 2
+            v = net.edges[plan.out_edge[p]].term // 2
             plan.pending[v] -= 1
             if plan.pending[v] == 0:
                 plan.order[tail] = v
                 tail += 1
-    plan.length[0] = tail
+    plan.status[LENGTH] = tail
+    plan.status[CHANGED] = 0
     return tail == total
 
 
@@ -102,11 +105,11 @@ def mark_descendants(net, plan, unit, marked):
     """Set `marked[v]` for `unit` and every unit that it reaches."""
     marked[:] = False
     marked[unit] = True
-    for i in range(plan.length[0]):
+    for i in range(plan.status[LENGTH]):
         u = plan.order[i]
         if marked[u]:
             for p in range(plan.out_start[u], plan.out_start[u + 1]):
-                marked[net.term[plan.out_edge[p]] // 2] = True
+                marked[net.edges[plan.out_edge[p]].term // 2] = True
 
 
 @kernel
@@ -115,11 +118,11 @@ def mark_ancestors(net, plan, unit, marked):
     n_inputs = net.counts[N_INPUTS]
     marked[:] = False
     marked[unit] = True
-    for i in range(plan.length[0] - 1, -1, -1):
+    for i in range(plan.status[LENGTH] - 1, -1, -1):
         u = plan.order[i]
         if marked[u]:
             for p in range(plan.in_start[2 * u], plan.in_start[2 * u + 2]):
-                s = net.source[plan.in_edge[p]]
+                s = net.edges[plan.in_edge[p]].source
                 if s >= n_inputs:
                     marked[s - n_inputs] = True
 
@@ -128,11 +131,11 @@ def mark_ancestors(net, plan, unit, marked):
 def reaches(net, plan, reach):
     """Fill `reach[u, v]`: is there a path from unit u to unit v (every unit reaches itself)?"""
     reach[:] = False
-    for i in range(plan.length[0] - 1, -1, -1):
+    for i in range(plan.status[LENGTH] - 1, -1, -1):
         u = plan.order[i]
         reach[u, u] = True
         for p in range(plan.out_start[u], plan.out_start[u + 1]):
-            v = net.term[plan.out_edge[p]] // 2
+            v = net.edges[plan.out_edge[p]].term // 2
             for x in range(reach.shape[1]):
                 if reach[v, x]:
                     reach[u, x] = True

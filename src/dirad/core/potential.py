@@ -14,25 +14,26 @@ from numpy.typing import NDArray
 from dirad.core.compilation import kernel
 from dirad.core.network import N_UNITS, OUTPUT, Network
 
+PULL = np.dtype(
+    [
+        ("gradient", np.float64),  # ∂C/∂w or ∂C/∂b, all deltas counted: for the update
+        ("net", np.float64),  # the same with deltas under δ_min as 0
+        ("total", np.float64),  # mean magnitude over samples, deltas under δ_min as 0
+    ],
+    align=True,
+)
+
 
 class Potential(NamedTuple):
-    """Per edge and per term, in float64: the gradient, and the two sides of the felt one."""
+    """The pull on every edge and on every term."""
 
-    edge_gradient: NDArray[np.float64]  # (edges,) ∂C/∂w, all deltas counted: for the update
-    edge_net: NDArray[np.float64]  # (edges,) the same with deltas under δ_min as 0
-    edge_total: NDArray[np.float64]  # (edges,) mean |∂Cᵐ/∂w|, deltas under δ_min as 0
-    term_gradient: NDArray[np.float64]  # (terms,) ∂C/∂b
-    term_net: NDArray[np.float64]  # (terms,)
-    term_total: NDArray[np.float64]  # (terms,)
+    edges: NDArray  # (edges,) of PULL
+    terms: NDArray  # (terms,) of PULL
 
 
 def new_potential(network: Network) -> Potential:
     """Return zeroed potentials with the network's capacity."""
-    edges, terms = len(network.source), 2 * len(network.kind)
-    return Potential(
-        *(np.zeros(edges) for _ in range(3)),
-        *(np.zeros(terms) for _ in range(3)),
-    )
+    return Potential(np.zeros(len(network.edges), PULL), np.zeros(2 * len(network.units), PULL))
 
 
 @kernel
@@ -51,9 +52,9 @@ def term_potentials(net, work, potential):
     """Net and total potential of every term, and the gradient of its bias."""
     scale = 1.0 / effective_samples(work)
     for u in range(net.counts[N_UNITS]):
-        if net.kind[u] < 0:
+        if net.units[u].kind < 0:
             continue
-        for t in range(2 * u, 2 * u + (1 if net.kind[u] == OUTPUT else 2)):
+        for t in range(2 * u, 2 * u + (1 if net.units[u].kind == OUTPUT else 2)):
             gradient = work.delta.dtype.type(0.0)
             net_sum, total = gradient, gradient
             for m in range(work.width[1]):
@@ -61,9 +62,9 @@ def term_potentials(net, work, potential):
                 d = work.felt[t, m]
                 net_sum += d
                 total += abs(d)
-            potential.term_gradient[t] = scale * gradient
-            potential.term_net[t] = scale * net_sum
-            potential.term_total[t] = scale * total
+            potential.terms[t].gradient = scale * gradient
+            potential.terms[t].net = scale * net_sum
+            potential.terms[t].total = scale * total
 
 
 @kernel
@@ -119,9 +120,9 @@ def edge_potentials(plan, work, potential):
 @kernel
 def write_potentials(potential, e, gradient, net, total):
     """Store the three numbers of one edge."""
-    potential.edge_gradient[e] = gradient
-    potential.edge_net[e] = net
-    potential.edge_total[e] = total
+    potential.edges[e].gradient = gradient
+    potential.edges[e].net = net
+    potential.edges[e].total = total
 
 
 @kernel
@@ -145,10 +146,10 @@ def edge_gradients(plan, work, potential):
                 g1 += work.state[s1, m] * d
                 g2 += work.state[s2, m] * d
                 g3 += work.state[s3, m] * d
-            potential.edge_gradient[plan.in_edge[q3]] = scale * g3
-            potential.edge_gradient[plan.in_edge[q2]] = scale * g2
-            potential.edge_gradient[plan.in_edge[q1]] = scale * g1
-            potential.edge_gradient[plan.in_edge[p]] = scale * g0
+            potential.edges[plan.in_edge[q3]].gradient = scale * g3
+            potential.edges[plan.in_edge[q2]].gradient = scale * g2
+            potential.edges[plan.in_edge[q1]].gradient = scale * g1
+            potential.edges[plan.in_edge[p]].gradient = scale * g0
             p += 4
 
 
@@ -157,13 +158,13 @@ def term_gradients(net, work, potential):
     """The gradient of every bias and nothing else."""
     scale = 1.0 / effective_samples(work)
     for u in range(net.counts[N_UNITS]):
-        if net.kind[u] < 0:
+        if net.units[u].kind < 0:
             continue
-        for t in range(2 * u, 2 * u + (1 if net.kind[u] == OUTPUT else 2)):
+        for t in range(2 * u, 2 * u + (1 if net.units[u].kind == OUTPUT else 2)):
             gradient = work.delta.dtype.type(0.0)
             for m in range(work.width[1]):
                 gradient += work.delta[t, m]
-            potential.term_gradient[t] = scale * gradient
+            potential.terms[t].gradient = scale * gradient
 
 
 @kernel
@@ -179,16 +180,16 @@ def edge_exhausted(net, potential, e, R1, R2):
 
     An edge on which nothing pulls at all is exhausted too, or no pathway ever would be.
     """
-    total, net_value = potential.edge_total[e], potential.edge_net[e]
+    total, net_value = potential.edges[e].total, potential.edges[e].net
     if total == 0.0:
         return True
     if conflicted(net_value, total, R1):
         return True
-    return abs(net_value) < R2 * abs(net.weight[e])
+    return abs(net_value) < R2 * abs(net.edges[e].weight)
 
 
 @kernel
 def bias_exhausted(potential, t, delta_min, R1):
     """The same for a bias: no net pull above δ_min, or one that its two directions dwarf."""
-    net_value, total = potential.term_net[t], potential.term_total[t]
+    net_value, total = potential.terms[t].net, potential.terms[t].total
     return abs(net_value) < delta_min or conflicted(net_value, total, R1)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.compilation import kernel
-from dirad.core.network import LOGISTIC, MODULATORY, N_INPUTS, OUTPUT, SOFTMAX, Network
-from dirad.core.order import Plan, new_plan
+from dirad.core.network import LOGISTIC, MODULATORY, N_INPUTS, OUTPUT, SOFTMAX, TRANSFER, Network
+from dirad.core.order import LENGTH, Plan, new_plan
 
 LANES = 8  # rows are padded to a multiple of this many columns
 TILE = 256  # columns worked on at a time, so that a tile of all rows stays in the L2 cache
@@ -48,7 +48,7 @@ def padded(n: int) -> int:
 
 def new_workspace(network: Network, n_samples: int, dtype: type = np.float64) -> Workspace:
     """Return scratch for batches of at most `n_samples`."""
-    units, edges = len(network.kind), len(network.source)
+    units, edges = len(network.units), len(network.edges)
     columns = padded(max(n_samples, 1))
     if columns % 1024 == 0:
         columns += LANES  # rows a power of two apart would fight for the same cache lines
@@ -95,12 +95,12 @@ def load_weights(net, plan, work):
     """Lay the weights out in the order in which the passes read them."""
     for p in range(plan.in_start[-1]):
         e = plan.in_edge[p]
-        work.edge_weight[p] = net.weight[e]
-        work.edge_source[p] = net.source[e]
+        work.edge_weight[p] = net.edges[e].weight
+        work.edge_source[p] = net.edges[e].source
     for p in range(plan.out_start[-1]):
         e = plan.out_edge[p]
-        work.out_weight[p] = net.weight[e]
-        work.out_term[p] = net.term[e]
+        work.out_weight[p] = net.edges[e].weight
+        work.out_term[p] = net.edges[e].term
 
 
 @kernel
@@ -167,7 +167,7 @@ def modulatory_forward(net, plan, work, u, lo, hi):
     start, middle, stop = plan.in_start[2 * u], plan.in_start[2 * u + 1], plan.in_start[2 * u + 2]
     add_weighted_rows(first, work.state, work.edge_source, work.edge_weight, start, middle, lo, hi)
     add_weighted_rows(second, work.state, work.edge_source, work.edge_weight, middle, stop, lo, hi)
-    tanh_row(second, 0.5 * net.gain[u], lo, hi)
+    tanh_row(second, 0.5 * net.units[u].gain, lo, hi)
     for m in range(lo, hi):
         second[m] = two * second[m] + one
         state[m] = first[m] * second[m]
@@ -187,7 +187,7 @@ def modulatory_backward(net, plan, work, u, lo, hi):
     add_weighted_rows(pull, work.delta, work.out_term, work.out_weight, start, stop, lo, hi)
     first, second = work.term_0[u], work.term_1[u]
     delta_0, delta_1 = work.delta[2 * u], work.delta[2 * u + 1]
-    slope, one, three = f(0.25 * net.gain[u]), f(1.0), f(3.0)
+    slope, one, three = f(0.25 * net.units[u].gain), f(1.0), f(3.0)
     for m in range(lo, hi):
         s = second[m]
         delta_0[m] = pull[m] * s
@@ -204,7 +204,7 @@ def output_forward(net, plan, work, u, lo, hi):
         state[m] = b
     start, stop = plan.in_start[2 * u], plan.in_start[2 * u + 1]
     add_weighted_rows(state, work.state, work.edge_source, work.edge_weight, start, stop, lo, hi)
-    if net.transfer[0] == LOGISTIC:
+    if net.counts[TRANSFER] == LOGISTIC:
         half = f(0.5)
         tanh_row(state, 0.5, lo, hi)
         for m in range(lo, hi):
@@ -221,10 +221,10 @@ def output_backward(net, plan, work, u, cost, tolerance, lo, hi):
     zero, one = f(0.0), f(1.0)
     limit = f(tolerance)
     state = work.state[net.counts[N_INPUTS] + u]
-    target = work.target[net.output[u]]
+    target = work.target[net.units[u].output]
     delta = work.delta[2 * u]
     pull = work.row
-    logistic = net.transfer[0] == LOGISTIC
+    logistic = net.counts[TRANSFER] == LOGISTIC
     start, stop = plan.out_start[u], plan.out_start[u + 1]
     for m in range(lo, hi):
         pull[m] = zero
@@ -248,29 +248,29 @@ def softmax_forward(net, plan, work, lo, hi):
     top = work.row
     for m in range(lo, hi):
         top[m] = f(-1e30)
-    for i in range(plan.length[0]):
+    for i in range(plan.status[LENGTH]):
         u = plan.order[i]
-        if net.kind[u] == OUTPUT:
+        if net.units[u].kind == OUTPUT:
             z = work.state[n_inputs + u]
             for m in range(lo, hi):
                 top[m] = max(top[m], z[m])
-    for i in range(plan.length[0]):
+    for i in range(plan.status[LENGTH]):
         u = plan.order[i]
-        if net.kind[u] == OUTPUT:
+        if net.units[u].kind == OUTPUT:
             z = work.state[n_inputs + u]
             for m in range(lo, hi):
                 z[m] = math.exp(z[m] - top[m])
     for m in range(lo, hi):
         top[m] = f(0.0)
-    for i in range(plan.length[0]):
+    for i in range(plan.status[LENGTH]):
         u = plan.order[i]
-        if net.kind[u] == OUTPUT:
+        if net.units[u].kind == OUTPUT:
             z = work.state[n_inputs + u]
             for m in range(lo, hi):
                 top[m] += z[m]
-    for i in range(plan.length[0]):
+    for i in range(plan.status[LENGTH]):
         u = plan.order[i]
-        if net.kind[u] == OUTPUT:
+        if net.units[u].kind == OUTPUT:
             z = work.state[n_inputs + u]
             for m in range(lo, hi):
                 z[m] = z[m] / top[m]
@@ -282,13 +282,13 @@ def forward(net, plan, work):
     load_weights(net, plan, work)
     for lo in range(0, work.width[1], TILE):
         hi = min(lo + TILE, work.width[1])
-        for i in range(plan.length[0]):
+        for i in range(plan.status[LENGTH]):
             u = plan.order[i]
-            if net.kind[u] == MODULATORY:
+            if net.units[u].kind == MODULATORY:
                 modulatory_forward(net, plan, work, u, lo, hi)
             else:
                 output_forward(net, plan, work, u, lo, hi)
-        if net.transfer[0] == SOFTMAX:
+        if net.counts[TRANSFER] == SOFTMAX:
             softmax_forward(net, plan, work, lo, hi)
 
 
@@ -297,9 +297,9 @@ def backward(net, plan, work, cost, tolerance):
     """δ of all terms, per sample, from the outputs back. Needs `forward` of the same batch."""
     for lo in range(0, work.width[1], TILE):
         hi = min(lo + TILE, work.width[1])
-        for i in range(plan.length[0] - 1, -1, -1):
+        for i in range(plan.status[LENGTH] - 1, -1, -1):
             u = plan.order[i]
-            if net.kind[u] == MODULATORY:
+            if net.units[u].kind == MODULATORY:
                 modulatory_backward(net, plan, work, u, lo, hi)
             else:
                 output_backward(net, plan, work, u, cost, tolerance, lo, hi)
@@ -312,17 +312,17 @@ def mean_cost(net, plan, work, cost):
     total, weight = 0.0, 0.0
     for m in range(work.width[0]):
         weight += work.sample_weight[m]
-    for i in range(plan.length[0]):
+    for i in range(plan.status[LENGTH]):
         u = plan.order[i]
-        if net.kind[u] != OUTPUT:
+        if net.units[u].kind != OUTPUT:
             continue
-        a, y = work.state[n_inputs + u], work.target[net.output[u]]
+        a, y = work.state[n_inputs + u], work.target[net.units[u].output]
         part = 0.0
         if cost == SQUARED:
             for m in range(work.width[0]):
                 part += 0.5 * work.sample_weight[m] * (a[m] - y[m]) ** 2
         else:
-            both = net.transfer[0] == LOGISTIC
+            both = net.counts[TRANSFER] == LOGISTIC
             for m in range(work.width[0]):
                 p = min(max(np.float64(a[m]), 1e-12), 1.0 - 1e-12)
                 loss = -y[m] * math.log(p)
@@ -353,5 +353,5 @@ def respond(network: Network, X: NDArray, plan: Plan | None = None) -> NDArray[n
 
 def output_units(network: Network) -> NDArray[np.int64]:
     """Return the unit numbers of the outputs, in the order of their columns."""
-    units = np.flatnonzero(network.kind == OUTPUT)
-    return units[np.argsort(network.output[units])]
+    units = np.flatnonzero(network.units["kind"] == OUTPUT)
+    return units[np.argsort(network.units["output"][units])]

@@ -20,7 +20,14 @@ from dirad.core.potential import (
     term_gradients,
     term_potentials,
 )
-from dirad.core.propagate import backward, forward, load_batch, mean_cost
+from dirad.core.propagate import (
+    Workspace,
+    backward,
+    forward,
+    load_batch,
+    mean_cost,
+    new_workspace,
+)
 from dirad.core.random import GROWTH_SAMPLE, SHUFFLE, bits, mix, shuffle
 from dirad.growth.gain import MAX_ORDER, fade_weakest, grow_by_gain
 from dirad.growth.priority import grow_unrestricted, grow_v1
@@ -33,6 +40,7 @@ from dirad.growth.state import (
     SEED,
     STEP,
     SWAPS,
+    Log,
     Scratch,
     State,
     count_edges,
@@ -40,6 +48,7 @@ from dirad.growth.state import (
     has_room,
     new_scratch,
     with_room,
+    working_type,
 )
 from dirad.growth.update import move_gains, move_parameters, perturb_zero_weights
 from dirad.history import EXCHANGING, GROWING, SETTLING, STABLE, History
@@ -75,8 +84,10 @@ def take_step(state, scratch, params):
     net, plan, work = state.network, scratch.plan, scratch.work
     forward(net, plan, work)
     error = mean_cost(net, plan, work, params.cost)
-    backward(net, plan, work, params.cost, params.acceptable_mismatch)
-    watch(state, scratch, error, params)
+    # Our own ordering accepts a mismatch when it looks for growth, not when parameters move.
+    tolerance = 0.0 if params.ordering == GAIN else params.acceptable_mismatch
+    backward(net, plan, work, params.cost, tolerance)
+    watch(state, error, params)
     growing = state.clock[PHASE] == GROWING
     if params.ordering != GAIN and growing:
         feel(net, work, params.delta_min)
@@ -86,14 +97,14 @@ def take_step(state, scratch, params):
         term_gradients(net, work, scratch.potential)
         edge_gradients(plan, work, scratch.potential)
     if params.perturbation > 0.0:
-        perturb_zero_weights(state, scratch, params)
-    move_parameters(state, scratch, params)
-    move_gains(state, scratch, params)
+        perturb_zero_weights(state, plan, work, scratch.potential, params)
+    move_parameters(state, scratch.potential, scratch.correction, params)
+    move_gains(state, plan, params)
     if params.ordering == V1:
         grow_v1(state, scratch, params)
     elif params.ordering == UNRESTRICTED:
         grow_unrestricted(state, scratch, params)
-    remove_useless(state, scratch, params)
+    remove_useless(state, plan, scratch.log, params)
     return error
 
 
@@ -106,9 +117,9 @@ def is_round(state, params):
 
 
 @kernel
-def look_at_structure(state, scratch, params):
-    """A round of growth or exchange, on the batch in `scratch.wide`."""
-    net, plan, wide = state.network, scratch.plan, scratch.wide
+def look_at_structure(state, plan, wide, log, params):
+    """A round of growth or exchange, on the batch in `wide`."""
+    net = state.network
     forward(net, plan, wide)
     backward(net, plan, wide, params.cost, params.acceptable_mismatch)
     edges = count_edges(net)
@@ -116,20 +127,19 @@ def look_at_structure(state, scratch, params):
     if clock[PHASE] == GROWING:
         limit = int(params.overshoot * params.max_edges)
         quota = max(2 * MAX_ORDER, int(params.growth_rate * edges))
+        added = -1  # no room: then the weakest edges make some
         if edges < limit and not out_of_time(state, params):
             few = max(1, int(params.growth_rate * edges))
-            added = grow_by_gain(state, scratch, params, min(limit - edges, quota), few)
-        else:
-            added = -1
+            added = grow_by_gain(state, plan, wide, log, params, min(limit - edges, quota), few)
         clock[IDLE] = 0 if added > 0 else clock[IDLE] + 1
         if added < 0 or clock[IDLE] >= 2:
             clock[IDLE] = 0
-            if params.swaps > 0 and not out_of_time(state, params):
-                enter(state, scratch, EXCHANGING)
+            if added < 0 and params.swaps > 0 and not out_of_time(state, params):
+                enter(state, log, EXCHANGING)
             else:
-                begin_settling(state, scratch, params)
+                begin_settling(state, wide, log, params)
     else:
-        exchange(state, scratch, params, edges)
+        exchange(state, plan, wide, log, params, edges)
 
 
 @kernel
@@ -139,15 +149,15 @@ def out_of_time(state, params):
 
 
 @kernel
-def begin_settling(state, scratch, params):
+def begin_settling(state, wide, log, params):
     """End growth: what is above max_edges fades, and γ begins to fall."""
     if count_edges(state.network) > params.max_edges:
-        fade_weakest(state, scratch, params, params.max_edges)
-    finish_growth(state, scratch, params)
+        fade_weakest(state, wide, params.max_edges)
+    finish_growth(state, log, params)
 
 
 @kernel
-def exchange(state, scratch, params, edges):
+def exchange(state, plan, wide, log, params, edges):
     """Alternately let the weakest edges fade and fill the room with the best candidates.
 
     The share exchanged, and what `overshoot` allows above max_edges, fall from round to round.
@@ -155,7 +165,7 @@ def exchange(state, scratch, params, edges):
     clock = state.clock
     done = (clock[SWAPS] // 2) / max(params.swaps, 1)
     if clock[SWAPS] // 2 >= params.swaps or out_of_time(state, params):
-        begin_settling(state, scratch, params)
+        begin_settling(state, wide, log, params)
         return
     left = 1.0 - done - 1.0 / params.swaps
     limit = int(params.max_edges * (1.0 + (params.overshoot - 1.0) * left))
@@ -163,47 +173,47 @@ def exchange(state, scratch, params, edges):
     if clock[SWAPS] % 2 == 0:
         clock[IDLE] = full  # remembers the size to grow back to
         keep = int(full * (1.0 - params.swap_share * (1.0 - done)))
-        fade_weakest(state, scratch, params, max(keep, 1))
+        fade_weakest(state, wide, max(keep, 1))
     else:
         room = full - edges
         if room > 0:
-            grow_by_gain(state, scratch, params, room, room)
+            grow_by_gain(state, plan, wide, log, params, room, room)
     clock[SWAPS] += 1
 
 
 @kernel
-def end_step(state, scratch, params):
+def end_step(state, plan, wide, log, params):
     """Is the network done? Then the clock moves on."""
     clock = state.clock
     if params.ordering != GAIN:
         if clock[PHASE] == GROWING:
             if out_of_time(state, params):
-                finish_growth(state, scratch, params)
+                finish_growth(state, log, params)
             else:
-                watch_patience(state, scratch, params)
+                watch_patience(state, plan, log, params)
     elif clock[PHASE] < SETTLING and clock[STEP] + 1 >= params.max_steps:
-        begin_settling(state, scratch, params)
-    if clock[PHASE] == SETTLING:
-        if clock[STEP] + 1 - clock[PHASE_START] >= params.settle_steps:
-            enter(state, scratch, STABLE)
+        begin_settling(state, wide, log, params)
+    settled = clock[STEP] + 1 - clock[PHASE_START] >= params.settle_steps
+    if clock[PHASE] == SETTLING and settled:
+        enter(state, log, STABLE)
     clock[STEP] += 1
 
 
 @kernel
-def capacity_for_step(state, scratch, params):
+def capacity_for_step(state, log, params):
     """Is there room in the arrays for all that one step may add?"""
     net = state.network
     if params.ordering == V1:
         outputs = net.counts[3]
-        return has_room(state, scratch.log, outputs, outputs)
+        return has_room(state, log, outputs, outputs)
     if params.ordering == UNRESTRICTED:
         edges, units = net.counts[N_EDGES], net.counts[N_UNITS]
-        return has_room(state, scratch.log, edges, edges + 2 * units)
+        return has_room(state, log, edges, edges + 2 * units)
     edges = count_edges(net)
     quota = max(2 * MAX_ORDER, int(params.growth_rate * edges))
     if state.clock[PHASE] == EXCHANGING:
         quota = max(quota, edges)
-    return has_room(state, scratch.log, quota, quota)
+    return has_room(state, log, quota, quota)
 
 
 @kernel
@@ -227,13 +237,12 @@ def gather(data, chosen, n, work):
 
 
 @kernel
-def draw_batch(state, scratch, data, params):
+def draw_batch(state, work, data, params):
     """The batch of the current step: the next part of the epoch's order, keyed by the seed."""
     n_samples = data.inputs.shape[1]
     n = min(params.batch_size, n_samples)
     per_epoch = max(n_samples // n, 1)
     step = state.clock[STEP]
-    work = scratch.work
     if n == n_samples:
         if data.epoch[0] < 0:  # the whole data set is the batch: it never changes
             for m in range(n):
@@ -254,10 +263,9 @@ def draw_batch(state, scratch, data, params):
 
 
 @kernel
-def draw_wide(state, scratch, data, params):
+def draw_wide(state, wide, data, params):
     """The samples of a round of growth: all, or a keyed random part without repetition."""
     n_samples = data.inputs.shape[1]
-    wide = scratch.wide
     n = min(params.growth_batch, n_samples)
     chosen = np.empty(n, np.int64)
     if n == n_samples:
@@ -281,21 +289,21 @@ def draw_wide(state, scratch, data, params):
 
 
 @kernel
-def run(state, scratch, data, params, stop, error, edges, hidden):
+def run(state, scratch, wide, data, params, stop, error, edges, hidden):
     """Steps on batches drawn from `data` until step `stop`, done, or out of capacity."""
     first = state.clock[STEP]
     while state.clock[STEP] < stop:
         if state.clock[PHASE] == STABLE:
             return DONE
-        if not capacity_for_step(state, scratch, params):
+        if not capacity_for_step(state, scratch.log, params):
             return FULL
-        draw_batch(state, scratch, data, params)
+        draw_batch(state, scratch.work, data, params)
         i = state.clock[STEP] - first
         error[i] = take_step(state, scratch, params)
         if is_round(state, params):
-            draw_wide(state, scratch, data, params)
-            look_at_structure(state, scratch, params)
-        end_step(state, scratch, params)
+            draw_wide(state, wide, data, params)
+            look_at_structure(state, scratch.plan, wide, scratch.log, params)
+        end_step(state, scratch.plan, wide, scratch.log, params)
         edges[i] = count_edges(state.network)
         hidden[i] = count_hidden(state.network)
     return DONE if state.clock[PHASE] == STABLE else RAN
@@ -303,25 +311,24 @@ def run(state, scratch, data, params, stop, error, edges, hidden):
 
 @kernel
 def step_on_batch(state, scratch, params):
-    """One whole step on the batch in `scratch.work`, which is in `scratch.wide` too."""
+    """One whole step on the batch in `scratch.work`, which also serves a round of growth."""
     error = take_step(state, scratch, params)
     if is_round(state, params):
-        look_at_structure(state, scratch, params)
-    end_step(state, scratch, params)
+        look_at_structure(state, scratch.plan, scratch.work, scratch.log, params)
+    end_step(state, scratch.plan, scratch.work, scratch.log, params)
     return error
 
 
 def more_room(state: State) -> State:
     """Return the state in arrays with twice the capacity."""
-    return with_room(state, 2 * len(state.network.kind) + 64, 2 * len(state.network.source) + 64)
+    return with_room(state, 2 * len(state.network.units) + 64, 2 * len(state.network.edges) + 64)
 
 
-def drain(scratch: Scratch) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def drain(log: Log) -> NDArray:
     """Return the events written since the last call, and forget them."""
-    n = int(scratch.log.count[0])
-    rows, values = scratch.log.rows[:n].copy(), scratch.log.values[:n].copy()
-    scratch.log.count[0] = 0
-    return rows, values
+    events = log.events[: log.count[0]].copy()
+    log.count[0] = 0
+    return events
 
 
 def step(state: State, batch: Batch, params: Params) -> tuple[State, History]:
@@ -331,19 +338,14 @@ def step(state: State, batch: Batch, params: Params) -> tuple[State, History]:
     """
     state = state.copy()
     constants = params.constants()
-    n = len(batch.X)
-    scratch = new_scratch(state, params, n, n)
-    while not capacity_for_step(state, scratch, constants):
+    scratch = new_scratch(state, params, len(batch.X))
+    while not capacity_for_step(state, scratch.log, constants):
         state = more_room(state)
-        scratch = new_scratch(state, params, n, n)
+        scratch = new_scratch(state, params, len(batch.X))
     load_batch(scratch.work, batch.X, batch.y, batch.sample_weight)
-    if params.ordering == "gain":
-        load_batch(scratch.wide, batch.X, batch.y, batch.sample_weight)
     error = step_on_batch(state, scratch, constants)
-    rows, values = drain(scratch)
     return state, History(
-        rows,
-        values,
+        drain(scratch.log),
         np.array([error]),
         np.array([state.network.n_edges]),
         np.array([state.network.n_hidden]),
@@ -352,7 +354,7 @@ def step(state: State, batch: Batch, params: Params) -> tuple[State, History]:
 
 def new_data(X: NDArray, y: NDArray, params: Params, sample_weight: NDArray | None = None) -> Data:
     """Lay a data set out for kernels. X is (n, inputs), y is (n, outputs)."""
-    dtype = np.float32 if params.precision == "float32" else np.float64
+    dtype = working_type(params)
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)
     return Data(
         inputs=np.ascontiguousarray(X.T, dtype),
@@ -381,16 +383,15 @@ def adapt(
     history = History()
     stop = params.max_steps + params.settle_steps + 1 if until is None else until
     n = data.inputs.shape[1]
-    scratch = _scratch_for(state, data, params, n)
+    scratch, wide = _scratch_for(state, params, n)
     while state.step < stop:
         target = min(state.step + chunk, stop)
         first = state.step
         error = np.zeros(target - first)
         edges, hidden = np.zeros((2, target - first), np.int64)
-        result = run(state, scratch, data, constants, target, error, edges, hidden)
+        result = run(state, scratch, wide, data, constants, target, error, edges, hidden)
         taken = state.step - first
-        rows, values = drain(scratch)
-        history.extend(History(rows, values, error[:taken], edges[:taken], hidden[:taken]))
+        history.extend(History(drain(scratch.log), error[:taken], edges[:taken], hidden[:taken]))
         if report is not None and taken:
             report(state)
         if result == DONE:
@@ -398,14 +399,15 @@ def adapt(
         if result == FULL:
             state = more_room(state)
             data.epoch[0] = -1  # the new workspace holds no batch yet
-            scratch = _scratch_for(state, data, params, n)
+            scratch, wide = _scratch_for(state, params, n)
     return state, history
 
 
-def _scratch_for(state: State, data: Data, params: Params, n_samples: int) -> Scratch:
-    return new_scratch(
-        state, params, min(params.batch_size, n_samples), min(params.growth_batch, n_samples)
-    )
+def _scratch_for(state: State, params: Params, n_samples: int) -> tuple[Scratch, Workspace]:
+    """Return scratch for steps, and a workspace for rounds of growth where there are any."""
+    scratch = new_scratch(state, params, min(params.batch_size, n_samples))
+    n_wide = min(params.growth_batch, n_samples) if params.ordering == "gain" else 1
+    return scratch, new_workspace(state.network, n_wide, working_type(params))
 
 
 def is_stable(state: State) -> bool:

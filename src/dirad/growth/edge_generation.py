@@ -2,7 +2,7 @@
 
 from dirad.core.compilation import kernel
 from dirad.core.network import FREE, N_INPUTS, N_UNITS, OUTPUT, new_edge
-from dirad.core.order import mark_descendants
+from dirad.core.order import CHANGED, mark_descendants
 from dirad.core.potential import bias_exhausted, edge_exhausted
 from dirad.core.random import TIE, uniform
 from dirad.growth.state import SEED, STEP, write_event
@@ -10,19 +10,19 @@ from dirad.history import EDGE
 
 
 @kernel
-def generate_edge(state, scratch, source, term, refraction):
+def generate_edge(state, plan, log, source, term, refraction):
     """Add the edge source → term with weight 0, which changes no response. Return its number."""
     net = state.network
     e = new_edge(net, source, term, 0.0)
     now = state.clock[STEP]
-    state.edge_born[e] = now
-    state.edge_rest[e] = now + refraction
-    state.edge_fading[e] = False
-    state.edge_mean[e] = 0.0
-    state.edge_square[e] = 0.0
-    state.unit_rest[term // 2] = now + refraction
-    write_event(state, scratch.log, EDGE, e, source, term, -1, -1, 0.0)
-    scratch.changed[0] = 1
+    state.edge_life[e].born = now
+    state.edge_life[e].rest = now + refraction
+    state.edge_life[e].fading = 0
+    state.edge_life[e].mean = 0.0
+    state.edge_life[e].square = 0.0
+    state.unit_life[term // 2].rest = now + refraction
+    write_event(state, log, EDGE, e, source, term, -1, -1, 0.0)
+    plan.status[CHANGED] = 1
     return e
 
 
@@ -30,7 +30,7 @@ def generate_edge(state, scratch, source, term, refraction):
 def feeds(net, plan, source, term):
     """Does `source` already have an edge into `term`?"""
     for p in range(plan.in_start[term], plan.in_start[term + 1]):
-        if net.source[plan.in_edge[p]] == source:
+        if net.edges[plan.in_edge[p]].source == source:
             return True
     return False
 
@@ -38,9 +38,9 @@ def feeds(net, plan, source, term):
 @kernel
 def may_feed_all(net, u, outputs_as_sources):
     """May unit u be a source at all, cycles apart?"""
-    if net.kind[u] == FREE:
+    if net.units[u].kind == FREE:
         return False
-    return net.kind[u] != OUTPUT or outputs_as_sources == 1
+    return net.units[u].kind != OUTPUT or outputs_as_sources == 1
 
 
 @kernel
@@ -74,7 +74,7 @@ def best_source(state, scratch, term, params):
         elif score >= best_score - slack and params.ties == 1:
             # Reservoir choice: each of the tied sources with the same chance.
             ties += 1
-            place = term * (n_inputs + net.kind.shape[0]) + s
+            place = term * (n_inputs + net.units.shape[0]) + s
             if uniform(state.clock[SEED], TIE, state.clock[STEP], place) * ties < 1.0:
                 best, best_score = s, max(score, best_score)
     return best
@@ -84,7 +84,7 @@ def best_source(state, scratch, term, params):
 def term_exhausted(net, plan, potential, term, params):
     """Immediate potential of a term: its bias (if it has one) and all its in-edges."""
     u = term // 2
-    has_bias = net.kind[u] == OUTPUT or term % 2 == 1 or params.term_0_bias == 1
+    has_bias = net.units[u].kind == OUTPUT or term % 2 == 1 or params.term_0_bias == 1
     if has_bias and not bias_exhausted(potential, term, params.delta_min, params.R1):
         return False
     for p in range(plan.in_start[term], plan.in_start[term + 1]):
@@ -98,8 +98,8 @@ def may_generate(state, scratch, term, params):
     """Edge generation condition: immediate potential exhausted, total potential not."""
     net = state.network
     u = term // 2
-    if net.unit_frozen[u] or state.unit_rest[u] > state.clock[STEP]:
+    if net.units[u].frozen or state.unit_life[u].rest > state.clock[STEP]:
         return False
-    if scratch.potential.term_total[term] <= 0.0:
+    if scratch.potential.terms[term].total <= 0.0:
         return False
     return term_exhausted(net, scratch.plan, scratch.potential, term, params)

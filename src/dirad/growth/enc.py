@@ -8,6 +8,7 @@ import math
 
 from dirad.core.compilation import kernel
 from dirad.core.network import N_INPUTS, new_edge, new_unit
+from dirad.core.order import CHANGED
 from dirad.core.potential import edge_exhausted
 from dirad.growth.state import STEP, write_event
 from dirad.history import ENC
@@ -31,33 +32,33 @@ def gate_at_birth(weight, gate_floor):
 
 
 @kernel
-def convert(state, scratch, e, params):
+def convert(state, plan, log, e, params):
     """Put a modulatory node on edge e; return its unit number.
 
     Edge e keeps its number as the out-edge k → j, so that sums at j keep their order.
     """
     net = state.network
     now = state.clock[STEP]
-    source, term, weight = net.source[e], net.term[e], net.weight[e]
+    source, term, weight = net.edges[e].source, net.edges[e].term, net.edges[e].weight
     out, bias, K = gate_at_birth(weight, params.gate_floor)
-    k = new_unit(net, K, bias, net.edge_owner[e])
-    net.source[e] = net.counts[N_INPUTS] + k
-    net.weight[e] = params.k_w * out
+    k = new_unit(net, K, bias, net.edges[e].owner)
+    net.edges[e].source = net.counts[N_INPUTS] + k
+    net.edges[e].weight = params.k_w * out
     first = new_edge(net, source, 2 * k, 1.0 / params.k_w)
-    state.unit_born[k] = now
-    state.unit_rest[k] = now
+    state.unit_life[k].born = now
+    state.unit_life[k].rest = now
     for t in range(2):
         state.bias_mean[k, t] = 0.0
         state.bias_square[k, t] = 0.0
-    state.edge_rest[e] = now + params.refraction
-    state.edge_rest[first] = now + params.refraction
-    state.edge_born[first] = now
-    state.edge_fading[first] = False
-    state.edge_mean[first] = 0.0
-    state.edge_square[first] = 0.0
-    state.unit_rest[term // 2] = now + params.refraction
-    write_event(state, scratch.log, ENC, e, net.source[e], term, k, first, weight)
-    scratch.changed[0] = 1
+    state.edge_life[e].rest = now + params.refraction
+    state.edge_life[first].rest = now + params.refraction
+    state.edge_life[first].born = now
+    state.edge_life[first].fading = 0
+    state.edge_life[first].mean = 0.0
+    state.edge_life[first].square = 0.0
+    state.unit_life[term // 2].rest = now + params.refraction
+    write_event(state, log, ENC, e, net.edges[e].source, term, k, first, weight)
+    plan.status[CHANGED] = 1
     return k
 
 
@@ -65,10 +66,10 @@ def convert(state, scratch, e, params):
 def may_convert(state, scratch, e, params):
     """ENC condition: immediate potential exhausted, total potential not; never at weight 0."""
     net = state.network
-    if params.enc == 0 or net.edge_frozen[e] or state.edge_rest[e] > state.clock[STEP]:
+    if params.enc == 0 or net.edges[e].frozen or state.edge_life[e].rest > state.clock[STEP]:
         return False
-    if net.weight[e] == 0.0 and params.gate_floor == 0.0:
+    if net.edges[e].weight == 0.0 and params.gate_floor == 0.0:
         return False
-    if scratch.potential.edge_total[e] <= 0.0:
+    if scratch.potential.edges[e].total <= 0.0:
         return False
     return edge_exhausted(net, scratch.potential, e, params.R1, params.R2)

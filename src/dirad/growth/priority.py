@@ -1,8 +1,10 @@
 """Which generative process goes first: the paper's V1 priority ordering, or none at all."""
 
+import numpy as np
+
 from dirad.core.compilation import kernel
 from dirad.core.network import MODULATORY, N_EDGES, N_INPUTS, N_UNITS, OUTPUT
-from dirad.core.order import mark_ancestors, rebuild
+from dirad.core.order import CHANGED, mark_ancestors, rebuild
 from dirad.growth.edge_generation import best_source, generate_edge, may_generate, term_exhausted
 from dirad.growth.enc import convert, may_convert
 from dirad.growth.state import PHASE, STEP, count_edges, count_hidden, has_room
@@ -12,9 +14,9 @@ from dirad.history import GROWING
 @kernel
 def unit_total(net, potential, u):
     """Total potential of a node: the sum over its terms."""
-    if net.kind[u] == OUTPUT:
-        return potential.term_total[2 * u]
-    return potential.term_total[2 * u] + potential.term_total[2 * u + 1]
+    if net.units[u].kind == OUTPUT:
+        return potential.terms[2 * u].total
+    return potential.terms[2 * u].total + potential.terms[2 * u + 1].total
 
 
 @kernel
@@ -25,7 +27,7 @@ def pathway_exhausted(state, scratch, unit, params):
     for u in range(net.counts[N_UNITS]):
         if not scratch.marked[u]:
             continue
-        terms = 1 if net.kind[u] == OUTPUT else 2
+        terms = 1 if net.units[u].kind == OUTPUT else 2
         for t in range(2 * u, 2 * u + terms):
             if not term_exhausted(net, plan, potential, t, params):
                 return False
@@ -46,12 +48,12 @@ def within_limits(state, scratch, units, edges, params):
 @kernel
 def strongest_edge(state, scratch, unit):
     """The in-edge of `unit` with the largest total potential not yet looked at, or -1."""
-    net, plan, potential = state.network, scratch.plan, scratch.potential
+    plan, potential = scratch.plan, scratch.potential
     best, best_total = -1, 0.0
     for p in range(plan.in_start[2 * unit], plan.in_start[2 * unit + 2]):
         e = plan.in_edge[p]
-        if not scratch.edge_done[e] and potential.edge_total[e] > best_total:
-            best, best_total = e, potential.edge_total[e]
+        if not scratch.edge_done[e] and potential.edges[e].total > best_total:
+            best, best_total = e, potential.edges[e].total
     return best
 
 
@@ -59,16 +61,16 @@ def strongest_edge(state, scratch, unit):
 def generate_for(state, scratch, unit, params):
     """Give a node an edge, at its term of larger total potential that may have one."""
     net, potential = state.network, scratch.potential
-    terms = 1 if net.kind[unit] == OUTPUT else 2
+    terms = 1 if net.units[unit].kind == OUTPUT else 2
     first = 2 * unit
-    if terms == 2 and potential.term_total[first + 1] > potential.term_total[first]:
+    if terms == 2 and potential.terms[first + 1].total > potential.terms[first].total:
         first += 1
     for i in range(terms):
         term = first if i == 0 else 4 * unit + 1 - first  # then the other one
         if may_generate(state, scratch, term, params):
             source = best_source(state, scratch, term, params)
             if source >= 0 and within_limits(state, scratch, 0, 1, params):
-                generate_edge(state, scratch, source, term, params.refraction)
+                generate_edge(state, scratch.plan, scratch.log, source, term, params.refraction)
                 return True
     return False
 
@@ -87,7 +89,7 @@ def process_for(state, scratch, unit, params):
     while True:
         if (
             params.fresh_first == 1
-            and net.kind[current] == MODULATORY
+            and net.units[current].kind == MODULATORY
             and plan.in_start[2 * current + 1] == plan.in_start[2 * current + 2]
         ):
             # Read literally, Algorithm 1 converts a fresh node's only in-edge again and again.
@@ -96,12 +98,12 @@ def process_for(state, scratch, unit, params):
         if e < 0:
             return generate_for(state, scratch, current, params)
         scratch.edge_done[e] = True
-        source = net.source[e] - n_inputs
+        source = net.edges[e].source - n_inputs
         if source >= 0 and unit_total(net, potential, source) > 0.0:
             current = source
             continue
         if may_convert(state, scratch, e, params) and within_limits(state, scratch, 1, 1, params):
-            convert(state, scratch, e, params)
+            convert(state, scratch.plan, scratch.log, e, params)
             return True
 
 
@@ -113,7 +115,7 @@ def generate_for_term(state, scratch, term, params):
     source = best_source(state, scratch, term, params)
     if source < 0 or not within_limits(state, scratch, 0, 1, params):
         return False
-    generate_edge(state, scratch, source, term, params.refraction)
+    generate_edge(state, scratch.plan, scratch.log, source, term, params.refraction)
     return True
 
 
@@ -122,21 +124,20 @@ def refresh_new_parts(state, scratch):
     """Rebuild the plan after a process. New parts have no potential until the next batch."""
     net, potential = state.network, scratch.potential
     now = state.clock[STEP]
-    if scratch.changed[0] == 0:
+    if scratch.plan.status[CHANGED] == 0:
         return
     rebuild(net, scratch.plan)
-    scratch.changed[0] = 0
     for e in range(net.counts[N_EDGES]):
-        if state.edge_born[e] == now:
-            potential.edge_net[e] = 0.0
-            potential.edge_total[e] = 0.0
-            potential.edge_gradient[e] = 0.0
+        if state.edge_life[e].born == now:
+            potential.edges[e].net = 0.0
+            potential.edges[e].total = 0.0
+            potential.edges[e].gradient = 0.0
     for u in range(net.counts[N_UNITS]):
-        if net.kind[u] == MODULATORY and state.unit_born[u] == now:
-            potential.term_total[2 * u] = 0.0
-            potential.term_total[2 * u + 1] = 0.0
-            potential.term_net[2 * u] = 0.0
-            potential.term_net[2 * u + 1] = 0.0
+        if net.units[u].kind == MODULATORY and state.unit_life[u].born == now:
+            potential.terms[2 * u].total = 0.0
+            potential.terms[2 * u + 1].total = 0.0
+            potential.terms[2 * u].net = 0.0
+            potential.terms[2 * u + 1].net = 0.0
 
 
 @kernel
@@ -153,11 +154,11 @@ def grow_v1(state, scratch, params):
     last_total, last_unit = 1e300, -1
     while True:
         # The next target in the order (total potential falling, then number rising).
-        best, best_total = -1, -1.0
+        best, best_total = np.int64(-1), -1.0
         for u in range(net.counts[N_UNITS]):
-            if net.kind[u] != OUTPUT or net.unit_frozen[u]:
+            if net.units[u].kind != OUTPUT or net.units[u].frozen:
                 continue
-            total = potential.term_total[2 * u]
+            total = potential.terms[2 * u].total
             after = total < last_total or (total == last_total and u > last_unit)
             if after and total > best_total:
                 best, best_total = u, total
@@ -180,17 +181,17 @@ def grow_unrestricted(state, scratch, params):
     done = 0
     for e in range(net.counts[N_EDGES]):
         if (
-            net.source[e] >= 0
+            net.edges[e].source >= 0
             and may_convert(state, scratch, e, params)
             and within_limits(state, scratch, 1, 1, params)
         ):
-            convert(state, scratch, e, params)
+            convert(state, scratch.plan, scratch.log, e, params)
             refresh_new_parts(state, scratch)
             done += 1
     for u in range(net.counts[N_UNITS]):
-        if net.kind[u] < 0:
+        if net.units[u].kind < 0:
             continue
-        terms = 1 if net.kind[u] == OUTPUT else 2
+        terms = 1 if net.units[u].kind == OUTPUT else 2
         for t in range(2 * u, 2 * u + terms):
             if generate_for_term(state, scratch, t, params):
                 refresh_new_parts(state, scratch)

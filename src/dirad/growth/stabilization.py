@@ -19,7 +19,7 @@ from dirad.history import RESTORED, SETTLING, STABLE
 
 
 @kernel
-def watch(state, scratch, error, params):
+def watch(state, error, params):
     """Note a batch's error; keep a snapshot when the smoothed error is the lowest so far.
 
     On batches that change every step "no decrease" is read on an exponentially smoothed error;
@@ -41,41 +41,42 @@ def watch(state, scratch, error, params):
 
 
 @kernel
-def enter(state, scratch, phase):
+def enter(state, log, phase):
     """Begin a phase and note it."""
     state.clock[PHASE] = phase
     state.clock[PHASE_START] = state.clock[STEP] + 1
-    write_event(state, scratch.log, PHASE_EVENT, phase, -1, -1, -1, -1, state.meter[SMOOTHED])
+    write_event(state, log, PHASE_EVENT, phase, -1, -1, -1, -1, state.meter[SMOOTHED])
 
 
 @kernel
-def restore_best(state, scratch):
+def restore_best(state, plan, log):
     """Go back to the snapshot of the lowest watched error."""
     if state.clock[BEST_STEP] < 0:
         return
     copy_into(state.best, state.network)
-    rebuild(state.network, scratch.plan)
-    state.edge_mean[:] = 0.0
-    state.edge_square[:] = 0.0
+    rebuild(state.network, plan)
     state.bias_mean[:] = 0.0
     state.bias_square[:] = 0.0
-    state.edge_fading[:] = False
-    write_event(state, scratch.log, RESTORED, state.clock[BEST_STEP] - 1, -1, -1, -1, -1, 0.0)
+    for e in range(state.edge_life.shape[0]):
+        state.edge_life[e].mean = 0.0
+        state.edge_life[e].square = 0.0
+        state.edge_life[e].fading = 0
+    write_event(state, log, RESTORED, state.clock[BEST_STEP] - 1, -1, -1, -1, -1, 0.0)
 
 
 @kernel
-def finish_growth(state, scratch, params):
+def finish_growth(state, log, params):
     """From growing to settling, or to stable where there is no settling."""
     if params.settle_steps > 0:
-        enter(state, scratch, SETTLING)
+        enter(state, log, SETTLING)
     else:
-        enter(state, scratch, STABLE)
+        enter(state, log, STABLE)
 
 
 @kernel
-def watch_patience(state, scratch, params):
+def watch_patience(state, plan, log, params):
     """The paper's rule: stable after `patience` steps without a decrease."""
     if state.clock[SINCE_BEST] >= params.patience:
         if params.settle_steps > 0:
-            restore_best(state, scratch)
-        finish_growth(state, scratch, params)
+            restore_best(state, plan, log)
+        finish_growth(state, log, params)

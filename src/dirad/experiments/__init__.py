@@ -1,0 +1,1 @@
+"""Experiments: streams of tasks, metrics, baselines and the tables of the paper."""
