@@ -29,6 +29,7 @@ PARITY_STEPS = 20_000
 
 PRUNING_RATE = 0.01  # Adam's first step, lowered to zero along a cosine
 PRUNING_BATCH = 128
+PRUNING_STEPS = 2000  # at least so many, however few the samples
 PRUNING_END = 0.6  # share of the training after which the mask stays as it is
 PRUNING_EVERY = 50  # steps between two cuts
 
@@ -52,7 +53,8 @@ def greedy_logistic(
 
     Rao's statistic is twice the gain of one Newton step in which the coefficients already
     chosen may move as well. `ridge` weighs half the squared coefficients against the summed
-    log-loss: enough to keep separable data finite, too little to shrink.
+    log-loss: enough to keep separable data finite, too little to shrink features of a scale
+    near one.
     """
     X, t, classes = _two_classes(X, y)
     sizes = _checked(sizes)
@@ -80,11 +82,16 @@ def greedy_logistic(
 def l1_logistic(
     X: ArrayLike, y: ArrayLike, sizes: Iterable[int], *, ridge: float = 0.1, n_penalties: int = 200
 ) -> dict[int, Fitted]:
-    """Features that an L1 penalty leaves: per size the largest support that fits, refitted."""
+    """Features that an L1 penalty leaves: per size the largest support that fits, refitted.
+
+    The path sees the features divided by their deviations; the refit is that of
+    `greedy_logistic`.
+    """
     X, t, classes = _two_classes(X, y)
     sizes = _checked(sizes)
     supports: dict[int, Array] = {0: np.empty(0, dtype=np.intp)}
-    for support in _l1_supports(X, t, n_penalties):
+    deviation = X.std(axis=0)
+    for support in _l1_supports(X / np.where(deviation > 0, deviation, 1), t, n_penalties):
         supports.setdefault(len(support), support)
         if len(support) > sizes[-1]:
             break
@@ -319,7 +326,7 @@ def pruned_mlp(
     n_edges_list: Iterable[int],
     seed: int,
     *,
-    hidden: Sequence[int] = (16, 32, 64, 100),
+    hidden: Sequence[int] = (8, 16, 32, 64, 100),
     epochs: int = 20,
 ) -> dict[int, PrunedMLP]:
     """Perceptrons pruned while they train, by a cubic schedule, to each number of edges.
@@ -372,13 +379,12 @@ def _train_and_prune(
     sample = X[rng.choice(len(X), min(len(X), 1000), replace=False)]
     batch = min(PRUNING_BATCH, len(X))
     per_epoch = len(X) // batch
+    epochs = max(epochs, -(-PRUNING_STEPS // per_epoch))
     n_steps = epochs * per_epoch
     last_cut = max(1, int(PRUNING_END * n_steps))
-    for step in range(1, n_steps + 1):
-        if (step - 1) % per_epoch == 0:
-            shuffled = rng.permutation(len(X))
-        start = (step - 1) % per_epoch * batch
-        rows = shuffled[start : start + batch]
+    orders = (rng.permutation(len(X))[: per_epoch * batch] for _ in range(epochs))
+    batches = (rows for order in orders for rows in np.split(order, per_epoch))
+    for step, rows in enumerate(batches, start=1):
         _backward(network, X[rows], targets[rows], gradient)
         gradient.values[:] *= mask
         rate = PRUNING_RATE * (1 + np.cos(np.pi * step / n_steps)) / 2

@@ -137,7 +137,7 @@ def look_at_structure(state, plan, wide, log, params):
             if added < 0 and params.swaps > 0 and not out_of_time(state, params):
                 enter(state, log, EXCHANGING)
             else:
-                begin_settling(state, wide, log, params)
+                begin_settling(state, plan, wide, log, params)
     else:
         exchange(state, plan, wide, log, params, edges)
 
@@ -149,10 +149,10 @@ def out_of_time(state, params):
 
 
 @kernel
-def begin_settling(state, wide, log, params):
+def begin_settling(state, plan, wide, log, params):
     """End growth: what is above max_edges fades, and γ begins to fall."""
     if count_edges(state.network) > params.max_edges:
-        fade_weakest(state, wide, params.max_edges)
+        fade_weakest(state, plan, wide, params, params.max_edges)
     finish_growth(state, log, params)
 
 
@@ -160,25 +160,27 @@ def begin_settling(state, wide, log, params):
 def exchange(state, plan, wide, log, params, edges):
     """Alternately let the weakest edges fade and fill the room with the best candidates.
 
-    The share exchanged, and what `overshoot` allows above max_edges, fall from round to round.
+    The share exchanged, and what `overshoot` allows above max_edges, fall from turn to turn. A
+    turn has two halves: `SWAPS` counts them.
     """
     clock = state.clock
-    done = (clock[SWAPS] // 2) / max(params.swaps, 1)
-    if clock[SWAPS] // 2 >= params.swaps or out_of_time(state, params):
-        begin_settling(state, wide, log, params)
+    turn = clock[SWAPS] // 2
+    if turn >= params.swaps or out_of_time(state, params):
+        begin_settling(state, plan, wide, log, params)
         return
-    left = 1.0 - done - 1.0 / params.swaps
-    limit = int(params.max_edges * (1.0 + (params.overshoot - 1.0) * left))
-    full = min(limit, max(clock[IDLE], edges))
+    left = 1.0 - (turn + 1.0) / params.swaps
+    full = int(params.max_edges * (1.0 + (params.overshoot - 1.0) * left))
     if clock[SWAPS] % 2 == 0:
-        clock[IDLE] = full  # remembers the size to grow back to
-        keep = int(full * (1.0 - params.swap_share * (1.0 - done)))
-        fade_weakest(state, wide, max(keep, 1))
+        share = params.swap_share * (1.0 - turn / params.swaps)
+        fade_weakest(state, plan, wide, params, max(int(full * (1.0 - share)), 1))
+        clock[SWAPS] += 1
     else:
-        room = full - edges
-        if room > 0:
-            grow_by_gain(state, plan, wide, log, params, room, room)
-    clock[SWAPS] += 1
+        added = 0
+        if edges < full:
+            quota = max(1, int(params.growth_rate * edges))
+            added = grow_by_gain(state, plan, wide, log, params, full - edges, quota)
+        if added == 0 or edges + added >= full:
+            clock[SWAPS] += 1
 
 
 @kernel
@@ -192,7 +194,7 @@ def end_step(state, plan, wide, log, params):
             else:
                 watch_patience(state, plan, log, params)
     elif clock[PHASE] < SETTLING and clock[STEP] + 1 >= params.max_steps:
-        begin_settling(state, wide, log, params)
+        begin_settling(state, plan, wide, log, params)
     settled = clock[STEP] + 1 - clock[PHASE_START] >= params.settle_steps
     if clock[PHASE] == SETTLING and settled:
         enter(state, log, STABLE)

@@ -1,26 +1,47 @@
 """How much a candidate would gain, and whether that could be chance.
 
-For a candidate source (or product of sources) p and a term with deltas δ, the evidence is
+A candidate p (a source, or a product of sources) for a term with deltas δ has the score Σ pᵐδᵐ:
+the gradient that a parameter on p would get. Part of it the term's own parameters can meet, since
+p resembles the sources x that feed it already. What they cannot meet is the *efficient score*
 
-    G = −n·ln(1 − z²/n),   z² = (Σ pᵐδᵐ)² / Σ (pᵐδᵐ)²,
+    u = Σ pᵐδ̃ᵐ,   δ̃ᵐ = δᵐ − (δᵐ)² Σₑ βₑxₑᵐ,   β = F⁻¹ Σ x δ,   F = Σ (δᵐ)² x xᵀ,
 
-twice the log-likelihood that one parameter on p would gain to first order, with the empirical
-Fisher information as curvature. z² is the squared score statistic, G its form for small n: it
-passes all bounds when every sample pulls the same way. The same number ranks candidates (gain
-per edge) and tests them (against the best of `tries` candidates under pure noise).
+with the empirical Fisher information F of the term's parameters. Its variance v is what is left
+of Σ (pᵐδᵐ)² after the same projection. The evidence is
+
+    G = −n·ln(1 − z²/n),   z² = u²/v,
+
+twice the log-likelihood that one parameter on p would gain; the logarithm is its form for small
+n, without bound when every sample pulls the same way. One number ranks candidates (gain per edge)
+and tests them (against the best of `tries` candidates under pure noise).
 """
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from dirad.core.compilation import kernel
 
+MAX_PROJECTED = 256  # a term with more in-edges is projected on its bias alone
+RIDGE = 1e-6  # relative; keeps F invertible when sources repeat each other
+
+
+class Pressure(NamedTuple):
+    """What one term's deltas still ask for, and the Fisher information of its parameters."""
+
+    residual: np.ndarray  # (samples,) δ̃
+    square: np.ndarray  # (samples,) δ²
+    own: np.ndarray  # (parameters, samples) xₑδ², the bias first where there is one
+    inverse: np.ndarray  # (parameters, parameters) L⁻¹ where F = LLᵀ
+
 
 @kernel
-def evidence(total, squares, n):
-    """G from Σ pδ and Σ (pδ)² over n samples."""
-    if squares <= 0.0:
+def evidence(total, variance, n):
+    """G from the efficient score and its variance over n samples."""
+    if variance <= 0.0:
         return 0.0
-    share = min(total * total / (squares * n), 1.0 - 1e-12)
+    share = min(total * total / (variance * n), 1.0 - 1e-12)
     return -n * math.log1p(-share)
 
 
@@ -34,53 +55,132 @@ def needed_evidence(tries, significance):
 
 
 @kernel
-def centred_deltas(work, term, has_bias, row):
-    """Write the deltas of a term into `row`, less their mean where a bias can take it up."""
+def dot(x, y, n):
+    """Σ xᵐyᵐ, in the precision of the rows."""
+    total = x.dtype.type(0.0)
+    for m in range(n):
+        total += x[m] * y[m]
+    return np.float64(total)
+
+
+@kernel
+def inverse_factor(matrix):
+    """L⁻¹ for matrix = LLᵀ (Cholesky).
+
+    Written out, because the sums of LAPACK's may change with the number of its threads.
+    """
+    k = matrix.shape[0]
+    L = np.zeros((k, k))
+    for i in range(k):
+        for j in range(i + 1):
+            total = matrix[i, j]
+            for x in range(j):
+                total -= L[i, x] * L[j, x]
+            L[i, j] = math.sqrt(max(total, 1e-300)) if i == j else total / L[j, j]
+    result = np.zeros((k, k))
+    for j in range(k):
+        result[j, j] = 1.0 / L[j, j]
+        for i in range(j + 1, k):
+            total = 0.0
+            for x in range(j, i):
+                total += L[i, x] * result[x, j]
+            result[i, j] = -total / L[i, i]
+    return result
+
+
+@kernel
+def pressure_on(net, plan, work, term, has_bias):
+    """Return the `Pressure` on a term, from the deltas in the workspace."""
     n = work.width[0]
-    mean = 0.0
-    if has_bias:
-        for m in range(n):
-            mean += work.delta[term, m]
-        mean /= n
-    f = row.dtype.type
-    shift = f(mean)
+    delta = work.delta[term]
+    start, stop = plan.in_start[term], plan.in_start[term + 1]
+    n_edges = stop - start if stop - start <= MAX_PROJECTED else 0
+    first = 1 if has_bias else 0
+    k = first + n_edges
+    square = np.empty(n, delta.dtype)
+    residual = np.empty(n, delta.dtype)
+    own = np.empty((k, n), delta.dtype)
     for m in range(n):
-        row[m] = work.delta[term, m] - shift
+        square[m] = delta[m] * delta[m]
+        residual[m] = delta[m]
+        if has_bias:
+            own[0, m] = square[m]
+    for i in range(n_edges):
+        source = work.state[net.edges[plan.in_edge[start + i]].source]
+        for m in range(n):
+            own[first + i, m] = source[m] * square[m]
+    fisher = np.zeros((k, k))
+    score = np.zeros(k)
+    for i in range(k):
+        if i < first:
+            for m in range(n):
+                score[i] += delta[m]
+            for j in range(k):
+                total = 0.0
+                for m in range(n):
+                    total += own[j, m]
+                fisher[i, j] = fisher[j, i] = total
+        else:
+            source = work.state[net.edges[plan.in_edge[start + i - first]].source]
+            score[i] = dot(source, delta, n)
+            for j in range(first, i + 1):
+                fisher[i, j] = fisher[j, i] = dot(source, own[j], n)
+    largest = 0.0
+    for i in range(k):
+        largest = max(largest, fisher[i, i])
+    for i in range(k):
+        fisher[i, i] += RIDGE * largest + 1e-30
+    inverse = inverse_factor(fisher)
+    beta = np.zeros(k)  # F⁻¹·score = L⁻ᵀL⁻¹·score
+    for i in range(k):
+        total = 0.0
+        for j in range(i + 1):
+            total += inverse[i, j] * score[j]
+        for j in range(i + 1):
+            beta[j] += inverse[i, j] * total
+    for i in range(k):
+        b = delta.dtype.type(beta[i])
+        for m in range(n):
+            residual[m] -= b * own[i, m]
+    return Pressure(residual, square, own, inverse)
 
 
 @kernel
-def source_evidence(states, s, mean, row, n):
-    """G of the single source s for the deltas in `row`; `mean` is taken off its states."""
-    f = row.dtype.type
-    total, squares, cross, delta_squares = f(0.0), f(0.0), f(0.0), f(0.0)
-    for m in range(n):
-        d = row[m]
-        x = states[s, m] * d
-        total += x
-        squares += x * x
-        cross += x * d
-        delta_squares += d * d
-    mean_total = 0.0
-    if mean != 0.0:
-        for m in range(n):
-            mean_total += row[m]
-    spread = squares - 2.0 * mean * cross + mean * mean * delta_squares
-    return evidence(total - mean * mean_total, max(spread, 0.0), n)
-
-
-@kernel
-def product_evidence(row, states, s, n):
-    """G of the product of source s with what is already multiplied into `row`."""
-    f = row.dtype.type
+def source_evidence(pressure, source, n):
+    """G of one candidate source (a row of states), projected on the term's own parameters."""
+    f = source.dtype.type
     total, squares = f(0.0), f(0.0)
     for m in range(n):
-        x = states[s, m] * row[m]
-        total += x
-        squares += x * x
-    return evidence(np_float(total), np_float(squares), n)
+        a = source[m]
+        total += a * pressure.residual[m]
+        squares += a * a * pressure.square[m]
+    k = pressure.own.shape[0]
+    cross = np.empty(k)
+    for i in range(k):
+        cross[i] = dot(source, pressure.own[i], n)
+    met = 0.0  # the part of the variance that the term's own parameters share
+    for i in range(k):
+        y = 0.0
+        for j in range(i + 1):
+            y += pressure.inverse[i, j] * cross[j]
+        met += y * y
+    left = np.float64(squares) - met
+    # Next to nothing left: the candidate repeats what is there.
+    if left < 1e-4 * squares:
+        return 0.0
+    return evidence(np.float64(total), left, n)
 
 
 @kernel
-def np_float(x):
-    """Widen a number to float64."""
-    return 1.0 * x
+def product_evidence(partial, partial_square, source, n):
+    """G of a product: `source` times what is already multiplied into the two rows.
+
+    `partial` is ∏a·δ̃ and `partial_square` ∏a²·δ². The variance is not projected.
+    """
+    f = source.dtype.type
+    total, squares = f(0.0), f(0.0)
+    for m in range(n):
+        a = source[m]
+        total += a * partial[m]
+        squares += a * a * partial_square[m]
+    return evidence(np.float64(total), np.float64(squares), n)

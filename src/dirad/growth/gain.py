@@ -16,15 +16,15 @@ from dirad.core.order import mark_ancestors, mark_descendants, reaches, rebuild
 from dirad.growth.edge_generation import feeds, generate_edge, may_feed_all
 from dirad.growth.enc import convert
 from dirad.growth.evidence import (
-    centred_deltas,
     needed_evidence,
+    pressure_on,
     product_evidence,
     source_evidence,
 )
 from dirad.growth.state import count_hidden, has_room
 
 MAX_ORDER = 16  # longest product that can be represented
-PAIR_BUDGET = 4e8  # multiplications spent on pairs of sources for one term
+PAIR_BUDGET = 2e9  # multiplications spent on pairs of sources for one term
 
 
 @kernel
@@ -50,45 +50,33 @@ def list_candidates(net, reach, unit, params, candidates):
 
 
 @kernel
-def state_means(net, work):
-    """Mean state of every node over the batch."""
-    n = work.width[0]
-    means = np.zeros(work.state.shape[0])
-    for s in range(net.counts[N_INPUTS] + net.counts[N_UNITS]):
-        total = 0.0
-        for m in range(n):
-            total += work.state[s, m]
-        means[s] = total / n
-    return means
-
-
-@kernel
-def best_single(net, plan, work, term, params, candidates, means, row):
-    """Return (G, source) of the best new in-edge, and the largest G among those there."""
-    n = work.width[0]
-    centred = has_bias(net, term, params)
-    centred_deltas(work, term, centred, row)
-    best, best_source, own = 0.0, -1, 0.0
+def best_single(net, plan, work, term, pressure, candidates):
+    """Return (G, source) of the best new in-edge of a term."""
+    best, best_source = 0.0, np.int64(-1)
     for s in candidates:
-        G = source_evidence(work.state, s, means[s] if centred else 0.0, row, n)
-        if feeds(net, plan, s, term):
-            own = max(own, G)
-        elif best < G:
-            best, best_source = G, s
-    return best, best_source, own
+        if not feeds(net, plan, s, term):
+            G = source_evidence(pressure, work.state[s], work.width[0])
+            if G > best:
+                best, best_source = G, s
+    return best, best_source
 
 
 @kernel
 def pathway_evidence(net, plan, work, unit):
-    """The largest G among the edges on the way to `unit`: how far it is from exhausted."""
+    """The largest G among the edges behind `unit`: how far its pathway is from exhausted.
+
+    The edges into `unit` itself are left out: their part is in the efficient score already.
+    """
     n = work.width[0]
     marked = np.zeros(net.units.shape[0], np.bool_)
     mark_ancestors(net, plan, unit, marked)
+    marked[unit] = False
     largest = 0.0
     for e in range(net.counts[N_EDGES]):
         edge = net.edges[e]
         if edge.source >= 0 and marked[edge.term // 2]:
-            G = product_evidence(work.delta[edge.term], work.state, edge.source, n)
+            delta = work.delta[edge.term]
+            G = product_evidence(delta, delta * delta, work.state[edge.source], n)
             largest = max(largest, G)
     return largest
 
@@ -106,7 +94,16 @@ def product_cost(state, plan, term, sources, length):
 
 
 @kernel
-def best_pair(state, plan, work, term, firsts, candidates, row, product, found):
+def multiply_rows(out, out_square, partial, partial_square, source, n):
+    """Multiply a source into a partial product and its square."""
+    for m in range(n):
+        a = source[m]
+        out[m] = a * partial[m]
+        out_square[m] = a * a * partial_square[m]
+
+
+@kernel
+def best_pair(state, plan, work, term, pressure, firsts, candidates, rows, found):
     """Return G of the product of two sources with the largest G per edge; write them to `found`.
 
     `firsts` are the leading ones of `candidates`. A source may be multiplied with itself.
@@ -116,55 +113,51 @@ def best_pair(state, plan, work, term, firsts, candidates, row, product, found):
     pair = np.empty(2, np.int64)
     for i in range(firsts.shape[0]):
         pair[0] = firsts[i]
-        for m in range(n):
-            product[m] = work.state[pair[0], m] * row[m]
+        source = work.state[pair[0]]
+        multiply_rows(rows[0, 0], rows[1, 0], pressure.residual, pressure.square, source, n)
         for j in range(i, candidates.shape[0]):
-            G = product_evidence(product, work.state, candidates[j], n)
-            if G * 0.5 <= best_rate:
-                continue
-            pair[1] = candidates[j]
-            cost, _ = product_cost(state, plan, term, pair, 2)
-            if G / cost > best_rate:
-                best_rate, best_G = G / cost, G
-                found[0], found[1] = pair[0], pair[1]
+            G = product_evidence(rows[0, 0], rows[1, 0], work.state[candidates[j]], n)
+            if G > 2.0 * best_rate:  # a pair adds two edges at least
+                pair[1] = candidates[j]
+                cost, _ = product_cost(state, plan, term, pair, 2)
+                if G > cost * best_rate:
+                    best_rate, best_G = G / cost, G
+                    found[0], found[1] = pair[0], pair[1]
     return best_G
 
 
 @kernel
 def combinations_of(n, k, limit):
-    """n over k, or limit + 1 where it is more."""
+    """n over k, or something above `limit` where it is more than that."""
     total = 1.0
-    for i in range(k):
+    for i in range(min(k, n - k)):
         total = total * (n - i) / (i + 1)
-        if total > limit and i < k - i:
-            return limit + 1.0
-    return min(total, limit + 1.0)
+        if total > limit:
+            break
+    return total
 
 
 @kernel
-def best_product(work, candidates, length, row, rows, found):
+def best_product(work, pressure, candidates, length, rows, found):
     """Try every product of `length` different candidates; return the largest G."""
     count, n = candidates.shape[0], work.width[0]
-    chosen = np.empty(length, np.int64)
-    for d in range(length):
-        chosen[d] = d
+    chosen = np.arange(length)
     best = 0.0
-    redo = 0  # rows[d] is valid for d < redo
+    valid = 0  # rows of depth below this are those of `chosen`
     while True:
-        for d in range(redo, length - 1):
-            s = candidates[chosen[d]]
+        for d in range(valid, length - 1):
+            source = work.state[candidates[chosen[d]]]
             if d == 0:
-                for m in range(n):
-                    rows[0, m] = work.state[s, m] * row[m]
+                multiply_rows(rows[0, 0], rows[1, 0], pressure.residual, pressure.square, source, n)
             else:
-                for m in range(n):
-                    rows[d, m] = work.state[s, m] * rows[d - 1, m]
-        G = product_evidence(rows[length - 2], work.state, candidates[chosen[length - 1]], n)
-        if best < G:
+                multiply_rows(rows[0, d], rows[1, d], rows[0, d - 1], rows[1, d - 1], source, n)
+        last = work.state[candidates[chosen[length - 1]]]
+        G = product_evidence(rows[0, length - 2], rows[1, length - 2], last, n)
+        if G > best:
             best = G
             for d in range(length):
                 found[d] = candidates[chosen[d]]
-        # Next combination in lexicographic order.
+        # The next combination in lexicographic order.
         d = length - 1
         while d >= 0 and chosen[d] == count - length + d:
             d -= 1
@@ -173,11 +166,11 @@ def best_product(work, candidates, length, row, rows, found):
         chosen[d] += 1
         for x in range(d + 1, length):
             chosen[x] = chosen[x - 1] + 1
-        redo = d
+        valid = d
 
 
 @kernel
-def search_products(state, plan, work, term, params, candidates, single, row, rows, found):
+def search_products(state, plan, work, term, params, pressure, candidates, single, rows, found):
     """Return (G, length) of the best product for a term; length 0 where none is significant.
 
     Pairs are always looked at. Longer products only while nothing shorter is significant, and as
@@ -186,12 +179,11 @@ def search_products(state, plan, work, term, params, candidates, single, row, ro
     count, n = candidates.shape[0], work.width[0]
     if params.product_order < 2 or params.enc == 0 or count == 0:
         return 0.0, 0
-    centred_deltas(work, term, has_bias(state.network, term, params), row)
     firsts = candidates
     if float(count) * count * n > PAIR_BUDGET:
-        strongest_first(work, candidates, row)
+        strongest_first(work, candidates, pressure.residual)
         firsts = candidates[: max(1, int(PAIR_BUDGET / (float(count) * n)))]
-    G = best_pair(state, plan, work, term, firsts, candidates, row, rows[0], found)
+    G = best_pair(state, plan, work, term, pressure, firsts, candidates, rows, found)
     tries = 1.0 * firsts.shape[0] * count
     if G > needed_evidence(tries, params.significance):
         return G, 2
@@ -202,21 +194,20 @@ def search_products(state, plan, work, term, params, candidates, single, row, ro
         if number > params.product_budget:
             continue
         tries += number
-        G = best_product(work, candidates, length, row, rows, found)
+        G = best_product(work, pressure, candidates, length, rows, found)
         if G > needed_evidence(tries, params.significance):
             return G, length
     return 0.0, 0
 
 
 @kernel
-def strongest_first(work, candidates, row):
+def strongest_first(work, candidates, deltas):
     """Sort the candidates by falling total potential Σ|aδ|."""
-    n = work.width[0]
     totals = np.zeros(candidates.shape[0])
     for i in range(candidates.shape[0]):
         total = 0.0
-        for m in range(n):
-            total += abs(work.state[candidates[i], m] * row[m])
+        for m in range(work.width[0]):
+            total += abs(work.state[candidates[i], m] * deltas[m])
         totals[i] = total
     candidates[:] = candidates[np.argsort(-totals)]
 
@@ -225,19 +216,18 @@ def strongest_first(work, candidates, row):
 def apply_product(state, plan, log, term, sources, length, params):
     """Build the chain: an edge into `term`, converted; its node fed by the next source; and so on.
 
-    The last edge of the chain has weight 0 and a gradient of Σ ∏aδ; all else is as it was.
+    The last edge of the chain has weight 0 and the gradient Σ ∏aδ; all else is as it was.
     """
-    _, place = product_cost(state, plan, term, sources, length)
-    if place > 0:
-        sources[0], sources[place] = sources[place], sources[0]
     net = state.network
-    e = -1
-    if place >= 0:
+    _, place = product_cost(state, plan, term, sources, length)
+    e = np.int64(-1)
+    if place < 0:
+        e = generate_edge(state, plan, log, sources[0], term, params.refraction)
+    else:
+        sources[0], sources[place] = sources[place], sources[0]
         for p in range(plan.in_start[term], plan.in_start[term + 1]):
             if net.edges[plan.in_edge[p]].source == sources[0]:
                 e = plan.in_edge[p]
-    else:
-        e = generate_edge(state, plan, log, sources[0], term, params.refraction)
     for i in range(1, length):
         k = convert(state, plan, log, e, params)
         e = generate_edge(state, plan, log, sources[i], 2 * k + 1, params.refraction)
@@ -256,10 +246,8 @@ def grow_by_gain(state, plan, work, log, params, room, quota):
     n_nodes = net.counts[N_INPUTS] + n_units
     reach = np.zeros((n_units, n_units), np.bool_)
     reaches(net, plan, reach)
-    means = state_means(net, work)
     all_nodes = np.empty(n_nodes, np.int64)
-    row = np.empty(work.width[1], work.state.dtype)
-    rows = np.empty((MAX_ORDER, work.width[1]), work.state.dtype)
+    rows = np.empty((2, MAX_ORDER, work.width[1]), work.state.dtype)
     gain = np.zeros(n_terms)  # G per edge of the best process at each term
     source = np.full(n_terms, -1, np.int64)
     length = np.zeros(n_terms, np.int64)  # 1: an edge; more: a product of that many sources
@@ -271,18 +259,18 @@ def grow_by_gain(state, plan, work, log, params, room, quota):
         count = list_candidates(net, reach, u, params, all_nodes)
         candidates = all_nodes[:count]
         for t in range(2 * u, 2 * u + (1 if net.units[u].kind == OUTPUT else 2)):
-            G, s, own = best_single(net, plan, work, t, params, candidates, means, row)
-            # A term whose own parameters are further from rest than the candidate waits.
-            if s >= 0 and G > own and G > needed_evidence(tries, params.significance):
+            pressure = pressure_on(net, plan, work, t, has_bias(net, t, params))
+            G, s = best_single(net, plan, work, t, pressure, candidates)
+            if s >= 0 and G > needed_evidence(tries, params.significance):
                 gain[t], source[t], length[t] = G, s, 1
-            if net.units[u].kind == OUTPUT:
-                G2, found = search_products(
-                    state, plan, work, t, params, candidates, G, row, rows, products[t]
+            if net.units[u].kind == OUTPUT and room > 1:
+                G, found = search_products(
+                    state, plan, work, t, params, pressure, candidates, G, rows, products[t]
                 )
-                if found > 1 and G2 > max(own, pathway_evidence(net, plan, work, u)):
+                if found > 1 and G > pathway_evidence(net, plan, work, u):
                     cost, _ = product_cost(state, plan, t, products[t], found)
-                    if G2 / cost > gain[t]:
-                        gain[t], length[t] = G2 / cost, found
+                    if cost <= room and G > cost * gain[t]:
+                        gain[t], length[t] = G / cost, found
     return apply_best(state, plan, log, params, room, quota, gain, source, length, products)
 
 
@@ -302,12 +290,12 @@ def apply_best(state, plan, log, params, room, quota, gain, source, length, prod
             continue
         if not has_room(state, log, units, cost):
             break
-        if length[t] == 1:
-            if closes_cycle(net, plan, source[t], t):
-                continue
-            generate_edge(state, plan, log, source[t], t, params.refraction)
-        else:
+        if length[t] > 1:
             apply_product(state, plan, log, t, products[t], length[t], params)
+        elif closes_cycle(net, plan, source[t], t):
+            continue
+        else:
+            generate_edge(state, plan, log, source[t], t, params.refraction)
         rebuild(net, plan)
         added += cost
         hidden += units
@@ -326,35 +314,47 @@ def closes_cycle(net, plan, source, term):
 
 
 @kernel
-def saliencies(net, work, result):
-    """½·w²·Σ(aδ)²: the cost, to second order, of setting an edge's weight to 0."""
+def saliencies(net, plan, work, params, result):
+    """The cost, to second order, of setting a weight to 0 while its neighbours adjust.
+
+    ½·w²/[F⁻¹]ₑₑ with the Fisher information F of the term that the edge enters.
+    """
     n = work.width[0]
-    for e in range(net.counts[N_EDGES]):
-        result[e] = np.inf
-        s = net.edges[e].source
-        if s < 0 or net.edges[e].frozen:
+    for t in range(2 * net.counts[N_UNITS]):
+        start, stop = plan.in_start[t], plan.in_start[t + 1]
+        if start == stop:
             continue
-        t = net.edges[e].term
-        squares = 0.0
-        for m in range(n):
-            x = work.state[s, m] * work.delta[t, m]
-            squares += x * x
-        result[e] = 0.5 * net.edges[e].weight ** 2 * squares
+        pressure = pressure_on(net, plan, work, t, has_bias(net, t, params))
+        first = pressure.inverse.shape[0] - (stop - start)
+        for p in range(start, stop):
+            edge = net.edges[plan.in_edge[p]]
+            if first >= 0:
+                i = first + p - start
+                inverse = 0.0
+                for x in range(i, pressure.inverse.shape[0]):
+                    inverse += pressure.inverse[x, i] ** 2
+                curvature = 1.0 / inverse
+            else:
+                curvature = 0.0
+                for m in range(n):
+                    curvature += work.state[edge.source, m] ** 2 * pressure.square[m]
+            result[plan.in_edge[p]] = 0.5 * edge.weight**2 * curvature
 
 
 @kernel
-def fade_weakest(state, work, keep):
+def fade_weakest(state, plan, work, params, keep):
     """Let the least salient edges fade until `keep` are left. Return how many were chosen."""
     net = state.network
     result = np.full(net.counts[N_EDGES], np.inf)
-    saliencies(net, work, result)
+    saliencies(net, plan, work, params, result)
     alive = 0
     for e in range(net.counts[N_EDGES]):
-        if net.edges[e].source >= 0:
-            if state.edge_life[e].fading:
-                result[e] = np.inf
-            else:
-                alive += 1
+        if net.edges[e].source < 0:
+            continue
+        if state.edge_life[e].fading or net.edges[e].frozen:
+            result[e] = np.inf
+        if not state.edge_life[e].fading:
+            alive += 1
     chosen = 0
     for e in np.argsort(result):
         if alive - chosen <= keep or result[e] == np.inf:

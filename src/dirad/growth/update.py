@@ -73,6 +73,9 @@ def move_parameters(state, potential, correction, params):
     for e in range(net.counts[N_EDGES]):
         if net.edges[e].source < 0 or net.edges[e].frozen:
             continue
+        if state.edge_life[e].fading:
+            net.edges[e].weight *= params.fading
+            continue
         gradient = potential.edges[e].gradient + shrink * net.edges[e].weight
         if params.optimizer == SGD:
             net.edges[e].weight -= step_size * gradient
@@ -87,8 +90,6 @@ def move_parameters(state, potential, correction, params):
                 params,
             )
             net.edges[e].weight -= change
-        if state.edge_life[e].fading:
-            net.edges[e].weight *= params.fading
     for u in range(net.counts[N_UNITS]):
         if net.units[u].kind < 0 or net.units[u].frozen:
             continue
