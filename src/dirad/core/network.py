@@ -93,6 +93,16 @@ class Network(NamedTuple):
         """Edges, biases and Ks."""
         return self.n_edges + self.n_biases + self.n_hidden
 
+    def __repr__(self) -> str:
+        from dirad.core.describe import summary  # describe reads networks, so not at the top
+
+        return f"Network({summary(self)})"
+
+    def _repr_html_(self) -> str:
+        from dirad.core.describe import html
+
+        return html(self)
+
     def copy(self) -> "Network":
         """Return an independent copy."""
         return Network(*(array.copy() for array in self))

@@ -24,7 +24,7 @@ from dirad.growth.evidence import (
 from dirad.growth.state import count_hidden, has_room
 
 MAX_ORDER = 16  # longest product that can be represented
-PAIR_BUDGET = 2e9  # multiplications spent on pairs of sources for one term
+PAIR_BUDGET = 5e8  # multiplications spent on pairs of sources for one term
 
 
 @kernel

@@ -1,0 +1,21 @@
+"""The package's own kernels in the order of a step, looped in compiled code."""
+
+from dirad.core.compilation import SAFE_FAST_MATH
+from dirad.core.potential import edge_potentials, feel, term_potentials
+from dirad.core.propagate import backward, forward, mean_cost
+from dirad.growth.update import move_parameters
+import numba
+
+
+@numba.njit(fastmath=SAFE_FAST_MATH, error_model="numpy")
+def dirad_steps(state, scratch, params, error):
+    """Take as many steps as `error` has places, on the batch in the workspace."""
+    net, plan, work, potential = state.network, scratch.plan, scratch.work, scratch.potential
+    for i in range(error.shape[0]):
+        forward(net, plan, work)
+        error[i] = mean_cost(net, plan, work, params.cost)
+        backward(net, plan, work, params.cost, params.acceptable_mismatch)
+        feel(net, work, params.delta_min)
+        term_potentials(net, work, potential)
+        edge_potentials(plan, work, potential)
+        move_parameters(state, potential, scratch.correction, params)

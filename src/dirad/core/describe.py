@@ -1,0 +1,68 @@
+"""A network in words: its size in a line, its nodes as equations."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dirad.core.network import LINEAR, LOGISTIC, MODULATORY, OUTPUT, Network
+
+MAX_EQUATIONS = 60
+
+
+def summary(network: Network) -> str:
+    """Return one line: '2 inputs → 1 output · 1 hidden node · 3 edges · 6 parameters'."""
+
+    def plural(n: int, word: str) -> str:
+        return f"{n:,} {word}" + ("" if n == 1 else "s")
+
+    return (
+        f"{plural(network.n_inputs, 'input')} → {plural(network.n_outputs, 'output')} · "
+        f"{plural(network.n_hidden, 'hidden node')} · {plural(network.n_edges, 'edge')} · "
+        f"{plural(network.n_parameters, 'parameter')}"
+    )
+
+
+def node_name(network: Network, node: int, inputs: Sequence[str] | None = None) -> str:
+    """Return x3 (or the input's own name), y0 for an output, h2 for a hidden node."""
+    if node < network.n_inputs:
+        return str(inputs[node]) if inputs is not None else f"x{node}"
+    unit = node - network.n_inputs
+    if network.units["kind"][unit] == OUTPUT:
+        return f"y{network.units['output'][unit]}"
+    return f"h{unit}"
+
+
+def _sum(network: Network, term: int, bias: float, inputs: Sequence[str] | None) -> str:
+    parts = []
+    for e in np.flatnonzero((network.edges["source"] >= 0) & (network.edges["term"] == term)):
+        edge = network.edges[e]
+        parts.append((float(edge["weight"]), node_name(network, int(edge["source"]), inputs)))
+    text = "".join(f" {'−' if w < 0 else '+'} {abs(w):.4g}·{name}" for w, name in parts)
+    if bias or not parts:
+        text += f" {'−' if bias < 0 else '+'} {abs(bias):.4g}"
+    return text.removeprefix(" + ").strip()
+
+
+def equations(network: Network, inputs: Sequence[str] | None = None) -> list[str]:
+    """Return one equation per unit, outputs first; σ₁(z) = 4/(1+e^(−K·z)) − 1."""
+    transfer = {LOGISTIC: "logistic", LINEAR: ""}.get(int(network.counts[4]), "softmax")
+    lines = []
+    kinds = network.units["kind"]
+    for u in [*np.flatnonzero(kinds == OUTPUT), *np.flatnonzero(kinds == MODULATORY)]:
+        name = node_name(network, network.n_inputs + int(u), inputs)
+        first = _sum(network, 2 * u, network.bias[u, 0], inputs)
+        if kinds[u] == OUTPUT:
+            lines.append(f"{name} = {transfer}({first})" if transfer else f"{name} = {first}")
+        else:
+            second = _sum(network, 2 * u + 1, network.bias[u, 1], inputs)
+            K = network.units["gain"][u]
+            lines.append(f"{name} = ({first}) · σ₁({second}; K={K:.4g})")
+    return lines
+
+
+def html(network: Network) -> str:
+    """Return what a notebook shows: the summary, and the equations where they are few."""
+    lines = equations(network) if network.n_edges <= MAX_EQUATIONS else []
+    body = "".join(f"<li><code>{line}</code></li>" for line in lines)
+    more = f"<ul>{body}</ul>" if body else "<p>Too large to write out.</p>"
+    return f"<div><b>Network</b> {summary(network)}{more}</div>"
