@@ -31,24 +31,41 @@ typedef struct {
     double gamma, delta_min, tolerance;
 } Job;
 
+/* The inner loops are functions of their own and are not inlined: in the midst of the index
+ * arithmetic around them the compiler would gather single numbers instead of loading vectors. */
+#define ALONE static __attribute__((noinline)) void
+
+ALONE add_four(float *restrict out, const float *restrict a0, const float *restrict a1,
+               const float *restrict a2, const float *restrict a3, const float *w, int64_t width)
+{
+    const float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
+    for (int64_t m = 0; m < width; m++)
+        out[m] += (w0 * a0[m] + w1 * a1[m]) + (w2 * a2[m] + w3 * a3[m]);
+}
+
+ALONE add_one(float *restrict out, const float *restrict a, float w, int64_t width)
+{
+    for (int64_t m = 0; m < width; m++)
+        out[m] += w * a[m];
+}
+
 /* out[m] += sum over edges of weight[p] * rows[which[p]][m] */
-static void add_rows(float *restrict out, const float *restrict rows, int64_t columns,
-                     const int64_t *which, const float *weight, int64_t n, int64_t width)
+static void add_rows(float *out, const float *rows, int64_t columns, const int64_t *which,
+                     const float *weight, int64_t n, int64_t width)
 {
     int64_t p = 0;
-    for (; p + 4 <= n; p += 4) {
-        const float w0 = weight[p], w1 = weight[p + 1], w2 = weight[p + 2], w3 = weight[p + 3];
-        const float *a0 = rows + which[p] * columns, *a1 = rows + which[p + 1] * columns;
-        const float *a2 = rows + which[p + 2] * columns, *a3 = rows + which[p + 3] * columns;
-        for (int64_t m = 0; m < width; m++)
-            out[m] += (w0 * a0[m] + w1 * a1[m]) + (w2 * a2[m] + w3 * a3[m]);
-    }
-    for (; p < n; p++) {
-        const float w = weight[p];
-        const float *a = rows + which[p] * columns;
-        for (int64_t m = 0; m < width; m++)
-            out[m] += w * a[m];
-    }
+    for (; p + 4 <= n; p += 4)
+        add_four(out, rows + which[p] * columns, rows + which[p + 1] * columns,
+                 rows + which[p + 2] * columns, rows + which[p + 3] * columns, weight + p, width);
+    for (; p < n; p++)
+        add_one(out, rows + which[p] * columns, weight[p], width);
+}
+
+/* out[m] = d[m], or 0 where it is under the limit */
+static void at_least(float *restrict out, const float *restrict d, float limit, int64_t width)
+{
+    for (int64_t m = 0; m < width; m++)
+        out[m] = fabsf(d[m]) >= limit ? d[m] : 0;
 }
 
 static inline float rational_tanh(float x)
@@ -145,26 +162,52 @@ static void backward_tile(const Job *j, int64_t lo, int64_t width)
             const float *y = j->target + j->units[u].output * C + lo;
             const float *weight = j->sample_weight + lo;
             for (int64_t m = 0; m < width; m++) {
-                float mismatch = a[m] - y[m];
-                mismatch = fabsf(mismatch) >= tolerance ? mismatch : 0;
-                const float d = (weight[m] * mismatch + pull[m]) * (a[m] * (1 - a[m]));
-                d0[m] = d;
-                f0[m] = fabsf(d) >= least ? d : 0;
+                const float mismatch = fabsf(a[m] - y[m]) >= tolerance ? a[m] - y[m] : 0;
+                d0[m] = (weight[m] * mismatch + pull[m]) * (a[m] * (1 - a[m]));
             }
+            at_least(f0, d0, least, width);
             continue;
         }
         const float *z0 = j->term_0 + u * C + lo, *s1 = j->term_1 + u * C + lo;
         const float slope = 0.25f * (float)j->units[u].gain;
         for (int64_t m = 0; m < width; m++) {
             const float s = s1[m];
-            const float x = pull[m] * s;
-            const float y = pull[m] * z0[m] * (slope * (s + 1) * (3 - s));
-            d0[m] = x;
-            d1[m] = y;
-            f0[m] = fabsf(x) >= least ? x : 0;
-            f1[m] = fabsf(y) >= least ? y : 0;
+            d0[m] = pull[m] * s;
+            d1[m] = pull[m] * z0[m] * (slope * (s + 1) * (3 - s));
         }
+        at_least(f0, d0, least, width);
+        at_least(f1, d1, least, width);
     }
+}
+
+/* gradient, net and total (four of each) of the edges that carry a[0] to a[3] */
+ALONE pull_on_four(const float *restrict d, const float *restrict x, const float *const *a,
+                   int64_t width, float *out)
+{
+    const float *restrict a0 = a[0], *restrict a1 = a[1];
+    const float *restrict a2 = a[2], *restrict a3 = a[3];
+    float g0 = 0, g1 = 0, g2 = 0, g3 = 0, n0 = 0, n1 = 0, n2 = 0, n3 = 0;
+    float t0 = 0, t1 = 0, t2 = 0, t3 = 0;
+    for (int64_t m = 0; m < width; m++) {
+        const float dm = d[m], xm = x[m];
+        const float b0 = a0[m], b1 = a1[m], b2 = a2[m], b3 = a3[m];
+        const float x0 = b0 * xm, x1 = b1 * xm, x2 = b2 * xm, x3 = b3 * xm;
+        g0 += b0 * dm;
+        g1 += b1 * dm;
+        g2 += b2 * dm;
+        g3 += b3 * dm;
+        n0 += x0;
+        n1 += x1;
+        n2 += x2;
+        n3 += x3;
+        t0 += fabsf(x0);
+        t1 += fabsf(x1);
+        t2 += fabsf(x2);
+        t3 += fabsf(x3);
+    }
+    const float all[12] = {g0, g1, g2, g3, n0, n1, n2, n3, t0, t1, t2, t3};
+    for (int i = 0; i < 12; i++)
+        out[i] = all[i];
 }
 
 static void potentials(const Job *j)
@@ -185,46 +228,18 @@ static void potentials(const Job *j)
             a += fabsf(x[m]);
         }
         j->term_pull[t] = (Pull){scale * g, scale * n, scale * a};
-        int64_t p = j->in_start[t];
         const int64_t stop = j->in_start[t + 1];
-        for (; p + 4 <= stop; p += 4) {
-            const float *a0 = j->state + j->edge_source[p] * C;
-            const float *a1 = j->state + j->edge_source[p + 1] * C;
-            const float *a2 = j->state + j->edge_source[p + 2] * C;
-            const float *a3 = j->state + j->edge_source[p + 3] * C;
-            float g0 = 0, g1 = 0, g2 = 0, g3 = 0, n0 = 0, n1 = 0, n2 = 0, n3 = 0;
-            float t0 = 0, t1 = 0, t2 = 0, t3 = 0;
-            for (int64_t m = 0; m < width; m++) {
-                const float dm = d[m], xm = x[m];
-                g0 += a0[m] * dm;
-                g1 += a1[m] * dm;
-                g2 += a2[m] * dm;
-                g3 += a3[m] * dm;
-                const float x0 = a0[m] * xm, x1 = a1[m] * xm, x2 = a2[m] * xm, x3 = a3[m] * xm;
-                n0 += x0;
-                n1 += x1;
-                n2 += x2;
-                n3 += x3;
-                t0 += fabsf(x0);
-                t1 += fabsf(x1);
-                t2 += fabsf(x2);
-                t3 += fabsf(x3);
-            }
-            j->edge_pull[j->in_edge[p]] = (Pull){scale * g0, scale * n0, scale * t0};
-            j->edge_pull[j->in_edge[p + 1]] = (Pull){scale * g1, scale * n1, scale * t1};
-            j->edge_pull[j->in_edge[p + 2]] = (Pull){scale * g2, scale * n2, scale * t2};
-            j->edge_pull[j->in_edge[p + 3]] = (Pull){scale * g3, scale * n3, scale * t3};
-        }
-        for (; p < stop; p++) {
-            const float *a0 = j->state + j->edge_source[p] * C;
-            float g0 = 0, n0 = 0, t0 = 0;
-            for (int64_t m = 0; m < width; m++) {
-                const float x0 = a0[m] * x[m];
-                g0 += a0[m] * d[m];
-                n0 += x0;
-                t0 += fabsf(x0);
-            }
-            j->edge_pull[j->in_edge[p]] = (Pull){scale * g0, scale * n0, scale * t0};
+        for (int64_t p = j->in_start[t]; p < stop; p += 4) {
+            /* a group of fewer than four repeats its first edge */
+            const int64_t count = stop - p < 4 ? stop - p : 4;
+            const float *rows[4];
+            float pull[12];
+            for (int64_t i = 0; i < 4; i++)
+                rows[i] = j->state + j->edge_source[i < count ? p + i : p] * C;
+            pull_on_four(d, x, rows, width, pull);
+            for (int64_t i = 0; i < count; i++)
+                j->edge_pull[j->in_edge[p + i]] =
+                    (Pull){scale * pull[i], scale * pull[4 + i], scale * pull[8 + i]};
         }
     }
 }

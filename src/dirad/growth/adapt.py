@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.compilation import kernel
-from dirad.core.network import N_EDGES, N_UNITS
+from dirad.core.network import N_EDGES, N_INPUTS, N_OUTPUTS, N_UNITS
 from dirad.core.potential import (
     edge_gradients,
     edge_potentials,
@@ -55,6 +55,8 @@ from dirad.history import EXCHANGING, GROWING, SETTLING, STABLE, History
 from dirad.params import Params
 
 V1, UNRESTRICTED, GAIN = 0, 1, 2
+
+MANY = 256  # inputs for which arrays hold the edges of one round to every output
 
 # What a compiled run ended with.
 RAN, FULL, DONE = 0, 1, 2
@@ -126,11 +128,10 @@ def look_at_structure(state, plan, wide, log, params):
     clock = state.clock
     if clock[PHASE] == GROWING:
         limit = int(params.overshoot * params.max_edges)
-        quota = max(2 * MAX_ORDER, int(params.growth_rate * edges))
         added = -1  # no room: then the weakest edges make some
         if edges < limit and not out_of_time(state, params):
             few = max(1, int(params.growth_rate * edges))
-            added = grow_by_gain(state, plan, wide, log, params, min(limit - edges, quota), few)
+            added = grow_by_gain(state, plan, wide, log, params, limit - edges, few)
         clock[IDLE] = 0 if added > 0 else clock[IDLE] + 1
         if added < 0 or clock[IDLE] >= 2:
             clock[IDLE] = 0
@@ -212,10 +213,10 @@ def capacity_for_step(state, log, params):
         edges, units = net.counts[N_EDGES], net.counts[N_UNITS]
         return has_room(state, log, edges, edges + 2 * units)
     edges = count_edges(net)
-    quota = max(2 * MAX_ORDER, int(params.growth_rate * edges))
-    if state.clock[PHASE] == EXCHANGING:
-        quota = max(quota, edges)
-    return has_room(state, log, quota, quota)
+    few = max(2 * MAX_ORDER, int(params.growth_rate * edges))
+    if params.breadth > 0:
+        few = max(few, edges, net.counts[N_OUTPUTS] * min(net.counts[N_INPUTS], MANY))
+    return has_room(state, log, few, few)
 
 
 @kernel

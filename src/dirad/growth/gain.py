@@ -21,9 +21,10 @@ from dirad.growth.evidence import (
     product_evidence,
     source_evidence,
 )
-from dirad.growth.state import count_hidden, has_room
+from dirad.growth.state import N_SAMPLES, STEP, count_hidden, has_room
 
 MAX_ORDER = 16  # longest product that can be represented
+YOUTH = 4  # rounds of growth for which a new edge counts as young
 PAIR_BUDGET = 5e8  # multiplications spent on pairs of sources for one term
 
 
@@ -50,23 +51,28 @@ def list_candidates(net, reach, unit, params, candidates):
 
 
 @kernel
-def best_single(net, plan, work, term, pressure, candidates):
-    """Return (G, source) of the best new in-edge of a term."""
+def best_single(net, plan, work, term, pressure, candidates, evidences):
+    """Return (G, source) of the best new in-edge of a term; write G of all into `evidences`."""
     best, best_source = 0.0, np.int64(-1)
+    evidences[:] = 0.0
     for s in candidates:
         if not feeds(net, plan, s, term):
             G = source_evidence(pressure, work.state[s], work.width[0])
+            evidences[s] = G
             if G > best:
                 best, best_source = G, s
     return best, best_source
 
 
 @kernel
-def pathway_evidence(net, plan, work, unit):
-    """The largest G among the edges behind `unit`: how far its pathway is from exhausted.
+def unfinished_evidence(state, plan, work, unit, params):
+    """The largest G among the young edges behind `unit`: what its pathway is still busy with.
 
-    The edges into `unit` itself are left out: their part is in the efficient score already.
+    A chain that was just built takes a while to adapt; until then it leaves the pressure that
+    called for it, and must not be built again. Edges into `unit` itself do not count: their part
+    is in the efficient score already.
     """
+    net = state.network
     n = work.width[0]
     marked = np.zeros(net.units.shape[0], np.bool_)
     mark_ancestors(net, plan, unit, marked)
@@ -74,7 +80,8 @@ def pathway_evidence(net, plan, work, unit):
     largest = 0.0
     for e in range(net.counts[N_EDGES]):
         edge = net.edges[e]
-        if edge.source >= 0 and marked[edge.term // 2]:
+        young = state.clock[STEP] - state.edge_life[e].born < YOUTH * params.interval
+        if young and edge.source >= 0 and marked[edge.term // 2]:
             delta = work.delta[edge.term]
             G = product_evidence(delta, delta * delta, work.state[edge.source], n)
             largest = max(largest, G)
@@ -185,9 +192,10 @@ def search_products(state, plan, work, term, params, pressure, candidates, singl
         firsts = candidates[: max(1, int(PAIR_BUDGET / (float(count) * n)))]
     G = best_pair(state, plan, work, term, pressure, firsts, candidates, rows, found)
     tries = 1.0 * firsts.shape[0] * count
-    if G > needed_evidence(tries, params.significance):
+    allowed = params.significance * (1.0 + plan.in_start[term + 1] - plan.in_start[term])
+    if G > needed_evidence(tries, allowed):
         return G, 2
-    if single > needed_evidence(count, params.significance):
+    if single > needed_evidence(count, allowed):
         return 0.0, 0
     for length in range(3, min(params.product_order, count, MAX_ORDER) + 1):
         number = combinations_of(count, length, params.product_budget)
@@ -195,7 +203,7 @@ def search_products(state, plan, work, term, params, pressure, candidates, singl
             continue
         tries += number
         G = best_product(work, pressure, candidates, length, rows, found)
-        if G > needed_evidence(tries, params.significance):
+        if G > needed_evidence(tries, allowed):
             return G, length
     return 0.0, 0
 
@@ -250,9 +258,10 @@ def grow_by_gain(state, plan, work, log, params, room, quota):
     rows = np.empty((2, MAX_ORDER, work.width[1]), work.state.dtype)
     gain = np.zeros(n_terms)  # G per edge of the best process at each term
     source = np.full(n_terms, -1, np.int64)
+    evidences = np.zeros((n_terms, n_nodes))  # G of every single source
+    least = np.full(n_terms, np.inf)  # G that a source of a growing term needs
     length = np.zeros(n_terms, np.int64)  # 1: an edge; more: a product of that many sources
     products = np.empty((n_terms, MAX_ORDER), np.int64)
-    tries = 1.0 * n_terms * n_nodes
     for u in range(n_units):
         if net.units[u].kind == FREE or net.units[u].frozen:
             continue
@@ -260,18 +269,25 @@ def grow_by_gain(state, plan, work, log, params, room, quota):
         candidates = all_nodes[:count]
         for t in range(2 * u, 2 * u + (1 if net.units[u].kind == OUTPUT else 2)):
             pressure = pressure_on(net, plan, work, t, has_bias(net, t, params))
-            G, s = best_single(net, plan, work, t, pressure, candidates)
-            if s >= 0 and G > needed_evidence(tries, params.significance):
+            G, s = best_single(net, plan, work, t, pressure, candidates, evidences[t])
+            # The share of noise among the edges may be `significance`: where many are, one more
+            # of doubtful use does less harm, and many weak sources can be used together.
+            allowed = params.significance * (1.0 + plan.in_start[t + 1] - plan.in_start[t])
+            if s >= 0 and G > needed_evidence(count, allowed):
                 gain[t], source[t], length[t] = G, s, 1
+                least[t] = needed_evidence(count, allowed)
             if net.units[u].kind == OUTPUT and room > 1:
                 G, found = search_products(
                     state, plan, work, t, params, pressure, candidates, G, rows, products[t]
                 )
-                if found > 1 and G > pathway_evidence(net, plan, work, u):
+                if found > 1 and G > unfinished_evidence(state, plan, work, u, params):
                     cost, _ = product_cost(state, plan, t, products[t], found)
                     if cost <= room and G > cost * gain[t]:
                         gain[t], length[t] = G / cost, found
-    return apply_best(state, plan, log, params, room, quota, gain, source, length, products)
+    added = apply_best(state, plan, log, params, room, quota, gain, source, length, products)
+    if added > 0 and state.clock[N_SAMPLES] < params.breadth * net.counts[N_INPUTS]:
+        added += apply_rest(state, plan, log, params, room - added, length, evidences, least)
+    return added
 
 
 @kernel
@@ -299,6 +315,36 @@ def apply_best(state, plan, log, params, room, quota, gain, source, length, prod
         rebuild(net, plan)
         added += cost
         hidden += units
+    return added
+
+
+@kernel
+def apply_rest(state, plan, log, params, room, length, evidences, least):
+    """Give terms that grew an edge their other significant sources as well.
+
+    With few samples per input one cannot tell which of many similar sources is the best; all of
+    them, kept small by the prior, then predict better than any choice. Not done where they would
+    take more than a tenth of the room: a user who limits the edges wants the choice.
+    """
+    net = state.network
+    wanted = 0
+    for t in range(length.shape[0]):
+        if length[t] == 1:
+            for s in range(evidences.shape[1]):
+                wanted += evidences[t, s] >= least[t]
+    if 10 * wanted > room or not has_room(state, log, 0, wanted):
+        return 0
+    added = 0
+    for t in range(length.shape[0]):
+        if length[t] != 1:
+            continue
+        for s in range(evidences.shape[1]):
+            if evidences[t, s] < least[t] or feeds(net, plan, s, t):
+                continue
+            if not closes_cycle(net, plan, s, t):
+                generate_edge(state, plan, log, s, t, params.refraction)
+                rebuild(net, plan)
+                added += 1
     return added
 
 

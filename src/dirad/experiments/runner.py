@@ -1,0 +1,149 @@
+"""Many runs: kernels compiled once, runs spread over processes, results in the order of the jobs.
+
+A run depends on its job alone (its seed is part of it) and every process computes with one
+thread, so that the results are the same for any number of workers.
+"""
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from joblib import Parallel, delayed, parallel_config
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dirad.core.network import LOGISTIC, Network
+from dirad.estimators import DIRADClassifier
+from dirad.growth.adapt import adapt, new_data
+from dirad.growth.state import State, new_state
+from dirad.history import KIND_NAMES, History
+from dirad.params import Params
+
+Result = TypeVar("Result")
+Progress = Callable[[int, int], None]  # called with the runs done and the runs in all
+
+
+def cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def warm(preset: str = "default") -> None:
+    """Compile what a preset needs, or load it from the disk cache, by a tiny fit.
+
+    Done before the fan-out: processes that find a cold cache would each compile for a minute.
+    """
+    X, y = [[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]], [0, 1, 1, 0]
+    DIRADClassifier(preset=preset, max_steps=60, settle_steps=2, random_state=0).fit(X, y).score(
+        X, y
+    )
+
+
+def run_all(
+    function: Callable[..., Result],
+    jobs: Iterable[Sequence[Any]],
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> list[Result]:
+    """Return ``[function(*job) for job in jobs]``, computed by several processes.
+
+    Long jobs first: then no process is left alone with one at the end.
+    """
+    jobs = list(jobs)
+    report = progress or (lambda done, total: None)
+    report(0, len(jobs))
+    results: dict[int, Result] = {}
+    for number, result in _finished(function, jobs, min(workers, len(jobs))):
+        results[number] = result
+        report(len(results), len(jobs))
+    return [results[number] for number in range(len(jobs))]
+
+
+def _finished(
+    function: Callable[..., Result], jobs: list[Sequence[Any]], workers: int
+) -> Iterator[tuple[int, Result]]:
+    """Yield (number, result) of each job as it is done."""
+    if workers <= 1:
+        with threadpool_limits(1):
+            for number, job in enumerate(jobs):
+                yield number, function(*job)
+        return
+    # More threads would fight over the cores: small matrix products become 15 times slower.
+    with parallel_config("loky", inner_max_num_threads=1):
+        pool = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
+        tasks = (delayed(_numbered)(number, function, job) for number, job in enumerate(jobs))
+        yield from pool(tasks)  # type: ignore[misc]
+
+
+def _numbered(
+    number: int, function: Callable[..., Result], job: Sequence[Any]
+) -> tuple[int, Result]:
+    return number, function(*job)
+
+
+class Grown(NamedTuple):
+    """A network that has become stable."""
+
+    network: Network
+    history: History
+    steps: int
+    seconds: float
+
+
+def grow(
+    X: NDArray,
+    targets: NDArray,
+    params: Params,
+    seed: int,
+    *,
+    usable: NDArray[np.bool_] | None = None,
+    report: Callable[[State], None] | None = None,
+    chunk: int = 200,
+) -> Grown:
+    """Grow a network of logistic outputs on X (n, inputs) and targets (n, outputs) as they are."""
+    start = time.perf_counter()
+    state = new_state(
+        X.shape[1], targets.shape[1], transfer=LOGISTIC, seed=seed, n_samples=len(X)
+    )
+    if usable is not None:
+        state.network.usable[:] = usable
+    data = new_data(X, targets, params)
+    state, history = adapt(state, data, params, report=report, chunk=chunk)
+    return Grown(state.network, history, state.step, time.perf_counter() - start)
+
+
+def last_change(history: History) -> int:
+    """Return the number of steps after which no edge and no node was added any more."""
+    grown = np.isin(
+        history.events["kind"], [KIND_NAMES.index("edge"), KIND_NAMES.index("ENC")]
+    )
+    return int(history.events["step"][grown].max()) + 1 if grown.any() else 0
+
+
+def mean(values: Iterable[float]) -> float:
+    """Return the mean, or NaN of nothing."""
+    values = list(values)
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def deviation(values: Iterable[float]) -> float:
+    """Return the standard deviation (of a sample), or NaN of fewer than two values.
+
+    >>> deviation([1.0, 3.0])
+    1.4142135623730951
+    """
+    values = list(values)
+    if len(values) < 2:
+        return math.nan
+    center = mean(values)
+    return math.sqrt(math.fsum((value - center) ** 2 for value in values) / (len(values) - 1))
+
+
+def standard_error(values: Iterable[float]) -> float:
+    """Return the standard error of the mean, or NaN of fewer than two values."""
+    values = list(values)
+    return deviation(values) / math.sqrt(len(values)) if values else math.nan

@@ -1,0 +1,1 @@
+"""Reports: figures, tables and stories about networks and how they grew."""
