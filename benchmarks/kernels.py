@@ -1,10 +1,11 @@
 """The package's own kernels in the order of a step, looped in compiled code."""
 
+import numba
+
 from dirad.core.compilation import SAFE_FAST_MATH
 from dirad.core.potential import edge_potentials, feel, term_potentials
 from dirad.core.propagate import backward, forward, mean_cost
 from dirad.growth.update import move_parameters
-import numba
 
 
 @numba.njit(fastmath=SAFE_FAST_MATH, error_model="numpy")

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dirad.core.network import N_EDGES, N_UNITS, Network, new_network
-from dirad.core.network import MODULATORY, NOBODY
+from dirad.core.network import MODULATORY, N_EDGES, N_UNITS, Network, new_network
 from dirad.core.propagate import load_batch
 from dirad.growth.state import Scratch, State, new_scratch, new_state
 from dirad.params import Params, preset
@@ -16,7 +15,7 @@ BATCH = 100
 
 
 class Case(NamedTuple):
-    """A network in the middle of nowhere, and a batch for it."""
+    """A network, a batch for it in the workspace, and the constants of a step."""
 
     state: State
     scratch: Scratch
@@ -62,7 +61,6 @@ def random_network(n_edges: int, rng: np.random.Generator) -> Network:
     fan_in = np.bincount(edges[:, 1], minlength=2 * len(network.units))
     network.counts[N_UNITS], network.counts[N_EDGES] = OUTPUTS + hidden, n_edges
     network.units["kind"][place] = MODULATORY
-    network.units["owner"] = NOBODY
     network.edges["source"], network.edges["term"] = edges.T
     network.edges["weight"] = rng.normal(size=n_edges) / np.sqrt(fan_in[edges[:, 1]])
     network.bias[:, 1] = 0.1 * rng.normal(size=len(network.bias))
@@ -81,8 +79,6 @@ def new_case(n_edges: int, seed: int = 0) -> Case:
         edge_capacity=n_edges,
     )
     state = state._replace(network=network, best=network.copy())
-    state.edge_life["born"][:] = 0
-    state.unit_life["born"][:] = 0
     scratch = new_scratch(state, params, BATCH)
     X = rng.normal(size=(BATCH, INPUTS))
     y = np.eye(OUTPUTS)[rng.integers(OUTPUTS, size=BATCH)]

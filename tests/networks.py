@@ -3,10 +3,10 @@
 import itertools
 from typing import NamedTuple
 
-import naive
 import numpy as np
 from hypothesis import strategies as st
 
+import naive
 from dirad.core.network import (
     FREE,
     LINEAR,
@@ -31,8 +31,9 @@ from dirad.core.propagate import (
     load_batch,
     new_workspace,
 )
-from dirad.growth.state import Log, State, new_state
-from dirad.history import RECORD
+from dirad.growth.state import Log, Scratch, State, new_scratch, new_state
+from dirad.history import KIND_NAMES, RECORD
+from dirad.params import Params
 
 TRANSFER_NAMES = {LOGISTIC: "logistic", LINEAR: "linear", SOFTMAX: "softmax"}
 COST_NAMES = {SQUARED: "squared", CROSS_ENTROPY: "cross-entropy"}
@@ -95,9 +96,7 @@ def random_network(
     for u in units:
         sources = list(range(n_inputs))
         sources += [
-            n_inputs + v
-            for v in units
-            if rank[v] < rank[u] and (v >= n_outputs or outputs_feed)
+            n_inputs + v for v in units if rank[v] < rank[u] and (v >= n_outputs or outputs_feed)
         ]
         for t in [2 * u] if u < n_outputs else [2 * u, 2 * u + 1]:
             found += [(s, t) for s in sources if rng.random() < density]
@@ -219,6 +218,19 @@ def new_log(size=500) -> Log:
     return Log(np.zeros(1, np.int64), np.zeros(size, RECORD))
 
 
+def scratch_of(state: State, found: Passes, params: Params) -> Scratch:
+    """Return the scratch of a step whose passes are done."""
+    return new_scratch(state, params, 1)._replace(**found._asdict())
+
+
+def written(log: Log) -> list[tuple]:
+    """Return what a log holds: (kind, part, source, term, unit, second)."""
+    names = ["part", "source", "term", "unit", "second"]
+    return [
+        (KIND_NAMES[event["kind"]], *event[names].item()) for event in log.events[: log.count[0]]
+    ]
+
+
 def edges_of(network: Network) -> dict[int, tuple[int, int]]:
     """Return {edge: (source, term)}."""
     return {
@@ -239,4 +251,12 @@ def two_classes(n=150, n_inputs=5, n_outputs=2, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, n_inputs))
     signal = X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + 0.2 * rng.normal(size=n)
+    return X, np.stack([signal > 0, *[signal <= 0] * (n_outputs - 1)], axis=1).astype(float)
+
+
+def long_vote(n=300, n_inputs=12, n_outputs=2, seed=0):
+    """Return classes to which every input adds a little: more edges than a limit will allow."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_inputs))
+    signal = X @ np.linspace(0.2, 1.0, n_inputs) + 0.3 * X[:, 0] * X[:, 1]
     return X, np.stack([signal > 0, *[signal <= 0] * (n_outputs - 1)], axis=1).astype(float)

@@ -1,11 +1,10 @@
 """The flat arrays and the order derived from them, against brute force."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given
-from networks import cases, edges_of, random_case
 
+import naive
 from dirad.core.network import (
     FREE,
     MODULATORY,
@@ -20,6 +19,7 @@ from dirad.core.network import (
     with_capacity,
 )
 from dirad.core.order import LENGTH, mark_ancestors, mark_descendants, new_plan, reaches
+from networks import cases, edges_of, random_case
 
 
 def test_a_new_network_has_inputs_and_outputs_alone():
@@ -86,10 +86,8 @@ def test_sources_come_before_targets(case):
 def test_every_edge_is_listed_once_at_its_term_and_once_at_its_source(case):
     net, plan = case.plain, new_plan(case.network)
     for u in net.units:
-        assert (
-            plan.out_edge[plan.out_start[u] : plan.out_start[u + 1]].tolist()
-            == naive.out_edges(net, u)
-        )
+        listed = plan.out_edge[plan.out_start[u] : plan.out_start[u + 1]]
+        assert listed.tolist() == naive.out_edges(net, u)
         for t in (2 * u, 2 * u + 1):
             listed = plan.in_edge[plan.in_start[t] : plan.in_start[t + 1]]
             assert listed.tolist() == naive.in_edges(net, t)

@@ -1,12 +1,11 @@
 """Adaptive potentials and exhaustion against the twins; gradients against finite differences."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from networks import PAIRS, TRANSFER_NAMES, cases, random_case, run_passes
 
+import naive
 from dirad.core.network import SOFTMAX
 from dirad.core.potential import (
     bias_exhausted,
@@ -17,6 +16,7 @@ from dirad.core.potential import (
     term_gradients,
 )
 from dirad.core.propagate import CROSS_ENTROPY, forward, mean_cost, respond
+from networks import PAIRS, TRANSFER_NAMES, cases, random_case, run_passes
 
 DELTA_MINS = st.sampled_from([0.0, 0.01, 0.1])
 

@@ -1,11 +1,10 @@
 """States forward and deltas backward, against the plain twins."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given
-from networks import COST_NAMES, PAIRS, TRANSFER_NAMES, cases, plain, random_case, run_passes
 
+import naive
 from dirad.core.network import LOGISTIC
 from dirad.core.propagate import (
     CROSS_ENTROPY,
@@ -18,7 +17,7 @@ from dirad.core.propagate import (
     padded,
     respond,
 )
-
+from networks import COST_NAMES, PAIRS, TRANSFER_NAMES, cases, plain, random_case, run_passes
 
 
 def assert_states_agree(case, work, rtol=1e-9, atol=1e-11):

@@ -59,7 +59,7 @@ class Params:
 
     # --- stabilization
     patience: int = 50  # steps without a decrease of the error after which a network is stable
-    error_smoothing: float = 0.05  # weight of the newest batch in the error watched; 1 = literal
+    error_smoothing: float = 1.0  # weight of the newest batch in the error watched; 1 = literal
     settle_steps: int = 0  # then: steps without growth, γ falling to 0, from the best snapshot
 
     # --- our own growth (ordering = "gain")
@@ -81,7 +81,7 @@ class Params:
     max_edges: int = 1_000_000  # growth stops here
     max_hidden: int = 1_000_000
     max_steps: int = 5000  # a network is stable then at the latest
-    precision: str = "float64"  # of states and deltas while adapting; parameters are float64
+    precision: str = "float32"  # of states and deltas while adapting; parameters are float64
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
@@ -140,9 +140,8 @@ PRESETS: dict[str, Params] = {
         term_0_bias=True,
         overshoot=2.0,
         swaps=8,
-        settle_steps=2000,
+        settle_steps=4000,
         max_steps=20_000,
-        precision="float32",
     ),
 }
 

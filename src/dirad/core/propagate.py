@@ -9,10 +9,11 @@ padding: finite, and of weight 0.
 import math
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compilation import kernel
+from dirad.core.compilation import SAFE_FAST_MATH, kernel
 from dirad.core.network import LOGISTIC, MODULATORY, N_INPUTS, OUTPUT, SOFTMAX, TRANSFER, Network
 from dirad.core.order import LENGTH, Plan, new_plan
 
@@ -21,6 +22,10 @@ TILE = 256  # columns worked on at a time, so that a tile of all rows stays in t
 
 # Costs. Cross-entropy goes with logistic and softmax outputs.
 SQUARED, CROSS_ENTROPY = 0, 1
+
+# For a part of a kernel that runs once per unit. As a function of its own it would count references
+# to every array that it is handed, which takes as long as its arithmetic.
+inlined = numba.njit(fastmath=SAFE_FAST_MATH, error_model="numpy", forceinline=True)
 
 
 class Workspace(NamedTuple):
@@ -104,24 +109,28 @@ def load_weights(net, plan, work):
 
 
 @kernel
-def add_weighted_rows(out, rows, which, weights, start, stop, lo, hi):
-    """out[m] += Σ_p weights[p] · rows[which[p], m], four rows at a time."""
+def add_weighted_rows(out, rows, which, weights, start, stop, lo):
+    """out[m] += Σ_p weights[p] · rows[which[p], lo + m], four rows at a time."""
+    # Unsigned indices need no test for being negative, which would stand in the vectors' way.
+    n, lo = np.uint64(out.shape[0]), np.uint64(lo)
     p = start
     while p + 4 <= stop:
         w0, w1, w2, w3 = weights[p], weights[p + 1], weights[p + 2], weights[p + 3]
-        r0, r1, r2, r3 = which[p], which[p + 1], which[p + 2], which[p + 3]
-        for m in range(lo, hi):
-            out[m] += (w0 * rows[r0, m] + w1 * rows[r1, m]) + (w2 * rows[r2, m] + w3 * rows[r3, m])
+        r0, r1 = np.uint64(which[p]), np.uint64(which[p + 1])
+        r2, r3 = np.uint64(which[p + 2]), np.uint64(which[p + 3])
+        for m in range(n):
+            i = lo + m
+            out[m] += (w0 * rows[r0, i] + w1 * rows[r1, i]) + (w2 * rows[r2, i] + w3 * rows[r3, i])
         p += 4
     while p < stop:
-        w0, r0 = weights[p], which[p]
-        for m in range(lo, hi):
-            out[m] += w0 * rows[r0, m]
+        w0, r0 = weights[p], np.uint64(which[p])
+        for m in range(n):
+            out[m] += w0 * rows[r0, lo + m]
         p += 1
 
 
 @kernel
-def tanh_row(row, factor, lo, hi):
+def tanh_row(row, factor):
     """row[m] = tanh(factor · row[m]).
 
     In float32 by a convergent of Lambert's continued fraction, which vectorizes; its error stays
@@ -130,7 +139,7 @@ def tanh_row(row, factor, lo, hi):
     f = row.dtype.type
     scale = f(factor)
     if row.itemsize == 8:
-        for m in range(lo, hi):
+        for m in range(row.shape[0]):
             row[m] = math.tanh(scale * row[m])
     else:
         n1, n2, n3, n4 = (
@@ -146,7 +155,7 @@ def tanh_row(row, factor, lo, hi):
             f(45.0 / 34459425.0),
         )
         one, edge = f(1.0), f(6.2971)
-        for m in range(lo, hi):
+        for m in range(row.shape[0]):
             x = min(max(scale * row[m], -edge), edge)
             q = x * x
             up = one + q * (n1 + q * (n2 + q * (n3 + q * n4)))
@@ -155,63 +164,90 @@ def tanh_row(row, factor, lo, hi):
 
 
 @kernel
+def exp_row(row):
+    """row[m] = e^row[m], for row[m] ≤ 0.
+
+    In float32 as (e^(x/64))^64 with a Taylor polynomial inside, which vectorizes; it is off by less
+    than 1e-5, and exact at 0.
+    """
+    f = row.dtype.type
+    if row.itemsize == 8:
+        for m in range(row.shape[0]):
+            row[m] = math.exp(row[m])
+    else:
+        one, least, scale = f(1.0), f(-87.0), f(1.0 / 64.0)
+        c2, c3, c4 = f(1.0 / 2.0), f(1.0 / 6.0), f(1.0 / 24.0)
+        c5, c6 = f(1.0 / 120.0), f(1.0 / 720.0)
+        for m in range(row.shape[0]):
+            x = scale * max(row[m], least)
+            y = one + x * (one + x * (c2 + x * (c3 + x * (c4 + x * (c5 + x * c6)))))
+            y2 = y * y
+            y4 = y2 * y2
+            y8 = y4 * y4
+            y16 = y8 * y8
+            y32 = y16 * y16
+            row[m] = y32 * y32
+
+
+@inlined
 def modulatory_forward(net, plan, work, u, lo, hi):
     """a = z₀ · σ₁(z₁), with σ₁(z) = 4/(1+e^(−Kz)) − 1 = 2·tanh(Kz/2) + 1."""
     f = work.state.dtype.type
     one, two = f(1.0), f(2.0)
-    first, second, state = work.term_0[u], work.term_1[u], work.state[net.counts[N_INPUTS] + u]
+    first, second = work.term_0[u, lo:hi], work.term_1[u, lo:hi]
+    state = work.state[net.counts[N_INPUTS] + u, lo:hi]
     b0, b1 = f(net.bias[u, 0]), f(net.bias[u, 1])
-    for m in range(lo, hi):
+    for m in range(hi - lo):
         first[m] = b0
         second[m] = b1
     start, middle, stop = plan.in_start[2 * u], plan.in_start[2 * u + 1], plan.in_start[2 * u + 2]
-    add_weighted_rows(first, work.state, work.edge_source, work.edge_weight, start, middle, lo, hi)
-    add_weighted_rows(second, work.state, work.edge_source, work.edge_weight, middle, stop, lo, hi)
-    tanh_row(second, 0.5 * net.units[u].gain, lo, hi)
-    for m in range(lo, hi):
+    add_weighted_rows(first, work.state, work.edge_source, work.edge_weight, start, middle, lo)
+    add_weighted_rows(second, work.state, work.edge_source, work.edge_weight, middle, stop, lo)
+    tanh_row(second, 0.5 * net.units[u].gain)
+    for m in range(hi - lo):
         second[m] = two * second[m] + one
         state[m] = first[m] * second[m]
 
 
-@kernel
+@inlined
 def modulatory_backward(net, plan, work, u, lo, hi):
     """∂C/∂a = Σ w·δ over the out-edges; δ₀ = ∂C/∂a·σ₁, δ₁ = ∂C/∂a·z₀·σ₁′.
 
     σ₁′(z) = K·(σ₁+1)·(3−σ₁)/4.
     """
     f = work.state.dtype.type
-    pull = work.row
-    for m in range(lo, hi):
+    pull = work.row[lo:hi]
+    for m in range(hi - lo):
         pull[m] = f(0.0)
     start, stop = plan.out_start[u], plan.out_start[u + 1]
-    add_weighted_rows(pull, work.delta, work.out_term, work.out_weight, start, stop, lo, hi)
-    first, second = work.term_0[u], work.term_1[u]
-    delta_0, delta_1 = work.delta[2 * u], work.delta[2 * u + 1]
+    add_weighted_rows(pull, work.delta, work.out_term, work.out_weight, start, stop, lo)
+    first, second = work.term_0[u, lo:hi], work.term_1[u, lo:hi]
+    delta_0, delta_1 = work.delta[2 * u, lo:hi], work.delta[2 * u + 1, lo:hi]
     slope, one, three = f(0.25 * net.units[u].gain), f(1.0), f(3.0)
-    for m in range(lo, hi):
+    for m in range(hi - lo):
         s = second[m]
         delta_0[m] = pull[m] * s
         delta_1[m] = pull[m] * first[m] * (slope * (s + one) * (three - s))
 
 
-@kernel
+@inlined
 def output_forward(net, plan, work, u, lo, hi):
     """a = σ(z): logistic, or z itself (linear; softmax is applied to all outputs together)."""
     f = work.state.dtype.type
-    state = work.state[net.counts[N_INPUTS] + u]
+    state = work.state[net.counts[N_INPUTS] + u, lo:hi]
     b = f(net.bias[u, 0])
-    for m in range(lo, hi):
+    for m in range(hi - lo):
         state[m] = b
     start, stop = plan.in_start[2 * u], plan.in_start[2 * u + 1]
-    add_weighted_rows(state, work.state, work.edge_source, work.edge_weight, start, stop, lo, hi)
+    add_weighted_rows(state, work.state, work.edge_source, work.edge_weight, start, stop, lo)
     if net.counts[TRANSFER] == LOGISTIC:
         half = f(0.5)
-        tanh_row(state, 0.5, lo, hi)
-        for m in range(lo, hi):
+        tanh_row(state, 0.5)
+        for m in range(hi - lo):
             state[m] = half * state[m] + half
 
 
-@kernel
+@inlined
 def output_backward(net, plan, work, u, cost, tolerance, lo, hi):
     """δ = ∂C/∂z of an output: its own mismatch, and what it passes on if it feeds others.
 
@@ -220,59 +256,61 @@ def output_backward(net, plan, work, u, cost, tolerance, lo, hi):
     f = work.state.dtype.type
     zero, one = f(0.0), f(1.0)
     limit = f(tolerance)
-    state = work.state[net.counts[N_INPUTS] + u]
-    target = work.target[net.units[u].output]
-    delta = work.delta[2 * u]
-    pull = work.row
+    state = work.state[net.counts[N_INPUTS] + u, lo:hi]
+    target = work.target[net.units[u].output, lo:hi]
+    delta = work.delta[2 * u, lo:hi]
+    weight = work.sample_weight[lo:hi]
+    pull = work.row[lo:hi]
     logistic = net.counts[TRANSFER] == LOGISTIC
     start, stop = plan.out_start[u], plan.out_start[u + 1]
-    for m in range(lo, hi):
+    for m in range(hi - lo):
         pull[m] = zero
     if stop > start:
-        add_weighted_rows(pull, work.delta, work.out_term, work.out_weight, start, stop, lo, hi)
+        add_weighted_rows(pull, work.delta, work.out_term, work.out_weight, start, stop, lo)
     steep = cost == SQUARED and logistic
-    for m in range(lo, hi):
+    for m in range(hi - lo):
         a = state[m]
         mismatch = a - target[m]
         mismatch = mismatch if abs(mismatch) >= limit else zero
         slope = a * (one - a) if logistic else one
         own = mismatch * slope if steep else mismatch
-        delta[m] = work.sample_weight[m] * own + pull[m] * slope
+        delta[m] = weight[m] * own + pull[m] * slope
 
 
-@kernel
+@inlined
 def softmax_forward(net, plan, work, lo, hi):
     """Turn the outputs' activations into probabilities, sample by sample."""
     f = work.state.dtype.type
     n_inputs = net.counts[N_INPUTS]
-    top = work.row
-    for m in range(lo, hi):
+    top = work.row[lo:hi]
+    for m in range(hi - lo):
         top[m] = f(-1e30)
     for i in range(plan.status[LENGTH]):
         u = plan.order[i]
         if net.units[u].kind == OUTPUT:
-            z = work.state[n_inputs + u]
-            for m in range(lo, hi):
+            z = work.state[n_inputs + u, lo:hi]
+            for m in range(hi - lo):
                 top[m] = max(top[m], z[m])
     for i in range(plan.status[LENGTH]):
         u = plan.order[i]
         if net.units[u].kind == OUTPUT:
-            z = work.state[n_inputs + u]
-            for m in range(lo, hi):
-                z[m] = math.exp(z[m] - top[m])
-    for m in range(lo, hi):
+            z = work.state[n_inputs + u, lo:hi]
+            for m in range(hi - lo):
+                z[m] -= top[m]
+            exp_row(z)
+    for m in range(hi - lo):
         top[m] = f(0.0)
     for i in range(plan.status[LENGTH]):
         u = plan.order[i]
         if net.units[u].kind == OUTPUT:
-            z = work.state[n_inputs + u]
-            for m in range(lo, hi):
+            z = work.state[n_inputs + u, lo:hi]
+            for m in range(hi - lo):
                 top[m] += z[m]
     for i in range(plan.status[LENGTH]):
         u = plan.order[i]
         if net.units[u].kind == OUTPUT:
-            z = work.state[n_inputs + u]
-            for m in range(lo, hi):
+            z = work.state[n_inputs + u, lo:hi]
+            for m in range(hi - lo):
                 z[m] = z[m] / top[m]
 
 
@@ -306,12 +344,22 @@ def backward(net, plan, work, cost, tolerance):
 
 
 @kernel
+def cross_entropy(share, p, weight):
+    """−share·ln p, weighted; a logarithm takes long, so not where the share is 0."""
+    if share == 0.0:
+        return 0.0
+    return -weight * share * math.log(min(max(p, 1e-12), 1.0 - 1e-12))
+
+
+@kernel
 def mean_cost(net, plan, work, cost):
     """Mean cost per sample: ½Σ(a−y)², or the cross-entropy of the outputs."""
     n_inputs = net.counts[N_INPUTS]
+    n = work.width[0]
+    sample_weight = work.sample_weight
     total, weight = 0.0, 0.0
-    for m in range(work.width[0]):
-        weight += work.sample_weight[m]
+    for m in range(n):
+        weight += sample_weight[m]
     for i in range(plan.status[LENGTH]):
         u = plan.order[i]
         if net.units[u].kind != OUTPUT:
@@ -319,16 +367,14 @@ def mean_cost(net, plan, work, cost):
         a, y = work.state[n_inputs + u], work.target[net.units[u].output]
         part = 0.0
         if cost == SQUARED:
-            for m in range(work.width[0]):
-                part += 0.5 * work.sample_weight[m] * (a[m] - y[m]) ** 2
+            for m in range(n):
+                part += 0.5 * sample_weight[m] * (a[m] - y[m]) ** 2
         else:
-            both = net.counts[TRANSFER] == LOGISTIC
-            for m in range(work.width[0]):
-                p = min(max(np.float64(a[m]), 1e-12), 1.0 - 1e-12)
-                loss = -y[m] * math.log(p)
-                if both:
-                    loss -= (1.0 - y[m]) * math.log(1.0 - p)
-                part += work.sample_weight[m] * loss
+            for m in range(n):
+                part += cross_entropy(y[m], np.float64(a[m]), sample_weight[m])
+            if net.counts[TRANSFER] == LOGISTIC:
+                for m in range(n):
+                    part += cross_entropy(1.0 - y[m], 1.0 - np.float64(a[m]), sample_weight[m])
         total += part
     return total / max(weight, 1e-300)
 

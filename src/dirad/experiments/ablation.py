@@ -152,9 +152,7 @@ def piece_jobs(pairs: Sequence[Pair], seeds: Sequence[int], full: bool = False) 
         ]
         tasks = [(bits, 0) for bits in PARITY_BITS] + [(NOISY_BITS, NOISY_DISTRACTORS)]
         jobs += [
-            ("parity", "pieces", name, changes, *task, seed)
-            for task in tasks
-            for seed in seeds
+            ("parity", "pieces", name, changes, *task, seed) for task in tasks for seed in seeds
         ]
     return jobs
 

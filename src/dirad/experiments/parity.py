@@ -123,6 +123,12 @@ def run_mlp(bits: int, factor: int, seed: int) -> Run:
     return Run(bits, _mlp_name(factor), seed, run.solved, run.n_edges, factor * bits)
 
 
+def smallest_mlp(bits: int, seed: int) -> Run:
+    """The perceptron of n hidden units, or of 2n where that one fails."""
+    small = run_mlp(bits, 1, seed)
+    return small if small.solved else run_mlp(bits, 2, seed)
+
+
 def _mlp_name(factor: int) -> str:
     return f"MLP, {'' if factor == 1 else factor}n hidden"
 

@@ -74,7 +74,7 @@ def _finished(
         return
     # More threads would fight over the cores: small matrix products become 15 times slower.
     with parallel_config("loky", inner_max_num_threads=1):
-        pool = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
+        pool = Parallel(n_jobs=workers, return_as="generator_unordered")
         tasks = (delayed(_numbered)(number, function, job) for number, job in enumerate(jobs))
         yield from pool(tasks)  # type: ignore[misc]
 
@@ -106,9 +106,7 @@ def grow(
 ) -> Grown:
     """Grow a network of logistic outputs on X (n, inputs) and targets (n, outputs) as they are."""
     start = time.perf_counter()
-    state = new_state(
-        X.shape[1], targets.shape[1], transfer=LOGISTIC, seed=seed, n_samples=len(X)
-    )
+    state = new_state(X.shape[1], targets.shape[1], transfer=LOGISTIC, seed=seed, n_samples=len(X))
     if usable is not None:
         state.network.usable[:] = usable
     data = new_data(X, targets, params)
@@ -118,9 +116,7 @@ def grow(
 
 def last_change(history: History) -> int:
     """Return the number of steps after which no edge and no node was added any more."""
-    grown = np.isin(
-        history.events["kind"], [KIND_NAMES.index("edge"), KIND_NAMES.index("ENC")]
-    )
+    grown = np.isin(history.events["kind"], [KIND_NAMES.index("edge"), KIND_NAMES.index("ENC")])
     return int(history.events["step"][grown].max()) + 1 if grown.any() else 0
 
 

@@ -103,8 +103,7 @@ def summarize(runs: Sequence[Run]) -> list[dict[str, Any]]:
     rows = []
     for name in dict.fromkeys(one.data for one in runs):
         ours, theirs = (
-            [one for one in runs if one.data == name and one.method == method]
-            for method in METHODS
+            [one for one in runs if one.data == name and one.method == method] for method in METHODS
         )
         gaps = [a.score - b.score for a, b in zip(ours, theirs, strict=True)]
         gap, error = mean(gaps), standard_error(gaps)

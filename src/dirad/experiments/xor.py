@@ -5,7 +5,7 @@ patterns; a modulatory node makes them agree. `stages` grows a network one step 
 keeps the five moments that the paper's figure shows.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class Term(NamedTuple):
     """A term (the input side of a node) and its deltas."""
 
     node: int  # the node it belongs to
-    index: int  # 0: the sum, 1: the modulation
+    term: int  # 0: the sum, 1: the modulation
     name: str
     delta: NDArray[np.float64]  # (4,) ∂C/∂z
     net: float  # their mean
@@ -121,7 +121,7 @@ def stages(seed: int = 0, preset_name: str = "paper") -> list[Stage]:
             out_edges = _modulated(network)
             if out_edges:
                 caught = 3
-                title = "Conversion (ENC) and a modulating edge"
+                title = "ENC and a modulating edge"
                 found.append(_measure(3, title, state.step, network, params))
         elif caught < 4:
             now = _measure(4, "The modulation takes hold", state.step, network, params)
@@ -178,7 +178,7 @@ def _measure(number: int, title: str, step: int, network: Network, params: Param
         nodes.append(Node(node, name, kind, state, gate, signs(state)))
         for index in range(1 if output else 2):
             delta = work.delta[2 * unit + index, :n].copy()
-            label = name if output else f"{name} term {index}"
+            label = name if output else f"{name},{index}"
             terms.append(Term(node, index, label, delta, float(delta.mean()), signs(delta)))
     edges = []
     for e in np.flatnonzero(network.edges["source"] >= 0):
@@ -231,22 +231,24 @@ def _explain(stage: Stage, before: Stage | None, history: History) -> str:
     path = next(edge for edge in stage.edges if edge.edge == out)
     modulating = next(edge for edge in stage.edges if edge.target == node and edge.term == 1)
     if stage.number == 3:
-        term = next(term for term in stage.terms if term.node == node and term.index == 1)
-        subject = "The edge has" if before and before.number == 2 else "At once an edge came and"
+        term = next(term for term in stage.terms if term.node == node and term.term == 1)
+        seen = before is not None and before.number == 2
+        subject = "The edge has become" if seen else "An edge came and at once became"
         return (
-            f"{subject} become node {target.name}, and what pulled on its weight now pulls on "
-            f"term 1 of {target.name}, pattern by pattern: δ = {term.signs}. Deltas that no "
+            f"{subject} node {target.name}, and what pulled on its weight now pulls on "
+            f"term 1 of {target.name}, pattern by pattern, by deltas {term.signs}. Deltas that no "
             f"weight could follow can be followed by a source: {_name(stage, modulating.source)} "
             f"matches them, so its new edge has gradients {modulating.signs}, "
             f"net {_signed(modulating.net)}."
         )
     source = _node(stage, modulating.source)
-    low, high = (float(target.gate[source.state == sign][0]) for sign in (-1, 1))
+    gate = cast(NDArray, target.gate)
+    low, high = (float(gate[source.state == sign][0]) for sign in (-1, 1))
     turned = ", so it turns the sign of half of the patterns" if low * high < 0 else ""
     return (
         f"The modulating weight has gone to {_signed(modulating.weight)}. The gate of "
-        f"{target.name} is now {_signed(low, 2)} where {source.name} = −1 and {_signed(high, 2)} "
-        f"where {source.name} = +1{turned}. The patterns now agree on {path.name}, {path.signs}: "
+        f"{target.name} is now {_signed(low, 2)} at {source.name}=−1 and {_signed(high, 2)} "
+        f"at {source.name}=+1{turned}. The patterns now agree on {path.name}, {path.signs}: "
         f"its net gradient has gone to {_signed(path.net)}, and the weight can move."
     )
 
@@ -277,7 +279,7 @@ def _explain_stable(stage: Stage, before: Stage | None, history: History) -> str
     worst = float(np.max(np.abs(stage.outputs - stage.targets)))
     if worst >= 0.5:
         return f"Growth has ended without an answer: the largest mismatch is {worst:.2f}."
-    text = f"All four patterns are answered; the largest mismatch is {worst:.3f}."
+    text = f"All four patterns get the right answer; the largest mismatch is {worst:.3f}."
     later = [event.kind for event in history if before and event.step >= before.step]
     added = [
         f"{count} more {word}{'' if count == 1 else 's'}"

@@ -46,7 +46,7 @@ def convert(state, plan, log, e, params):
     net.edges[e].weight = params.k_w * out
     first = new_edge(net, source, 2 * k, 1.0 / params.k_w)
     state.unit_life[k].born = now
-    state.unit_life[k].rest = now
+    state.unit_life[k].rest = now + params.refraction
     for t in range(2):
         state.bias_mean[k, t] = 0.0
         state.bias_square[k, t] = 0.0

@@ -45,6 +45,7 @@ def _count(key: str, heading: str) -> Column:
 
 COLUMNS: dict[str, Column] = {
     "accuracy": _spread("accuracy", "test accuracy"),
+    "right": Column("accuracy", ".4f"),
     "held_out": _spread("held_out", "held-out accuracy"),
     "difference": _spread("difference", "difference", sign="+"),
     "dirad": _spread("dirad", "DIRAD"),
@@ -105,7 +106,7 @@ def cell(row: Row, key: str) -> str:
 def rich_table(section: Section) -> Table:
     """Return a table for the terminal; a line divides rows where the first column changes."""
     keys = columns_of(section.rows)
-    table = Table(title=section.title, title_justify="left", title_style="bold", caption_justify="left")
+    table = Table(title=section.title, title_justify="left", title_style="bold")
     for key in keys:
         numeric = any(isinstance(row.get(key), int | float) for row in section.rows)
         table.add_column(heading(key), justify="right" if numeric else "left")

@@ -1,0 +1,125 @@
+"""Is a stalled network really at a conflict that no product of sources resolves?
+
+The paper shows that adaptation goes on unless
+
+    Cov(∏_{x∈A} aₓᵐ, ∂Cᵐ/∂w) = 0   for every set A of candidate sources.
+
+`conflicts` measures the left side for any edge and batch: the best product of each size.
+"""
+
+from itertools import combinations
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.core.network import OUTPUT, Network
+from dirad.core.order import mark_descendants, new_plan
+from dirad.core.propagate import backward, forward, load_batch, new_workspace
+from dirad.params import CHOICES, Params
+
+
+class Conflict(NamedTuple):
+    """The product of a given size that covaries most with an edge's gradient."""
+
+    sources: tuple[int, ...]  # the nodes multiplied
+    covariance: float  # Cov(∏a, ∂C/∂w) over the batch
+    correlation: float  # the same, scaled to [-1, 1]
+    error: float  # standard error of the covariance: what chance alone gives
+    tried: int  # products of this size that were looked at
+    exhaustive: bool  # were these all there are?
+
+
+def edge_gradients_per_sample(
+    network: Network, edge: int, X: NDArray, y: NDArray, params: Params
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return ∂Cᵐ/∂w of an edge, shape (samples,), and all states, shape (nodes, samples)."""
+    if not 0 <= edge < len(network.edges) or network.edges["source"][edge] < 0:
+        raise ValueError(f"the network has no edge {edge}")
+    plan, work = new_plan(network), new_workspace(network, len(X))
+    load_batch(work, np.asarray(X, float), np.asarray(y, float).reshape(len(X), -1))
+    forward(network, plan, work)
+    cost = CHOICES["cost"].index(params.cost)
+    backward(network, plan, work, cost, params.acceptable_mismatch)
+    states = work.state[:, : len(X)]
+    delta = work.delta[network.edges["term"][edge], : len(X)]
+    return states[network.edges["source"][edge]] * delta, states
+
+
+def candidate_sources(network: Network, edge: int) -> NDArray[np.int64]:
+    """Return the nodes that may modulate an edge: usable inputs, and units it does not reach."""
+    reached = np.zeros(len(network.units), np.bool_)
+    mark_descendants(network, new_plan(network), network.edges["term"][edge] // 2, reached)
+    kinds = network.units["kind"]
+    units = np.flatnonzero((kinds >= 0) & (kinds != OUTPUT) & ~reached)
+    return np.concatenate([np.flatnonzero(network.usable), network.n_inputs + units])
+
+
+def conflicts(
+    network: Network,
+    edge: int,
+    X: NDArray,
+    y: NDArray,
+    params: Params,
+    *,
+    order: int = 3,
+    budget: int = 200_000,
+) -> list[Conflict]:
+    """Return, for each size up to `order`, the product with the largest |covariance|.
+
+    Every product of a size is tried while there are at most `budget` of them; beyond that, only
+    those that extend one of the best products of the size before.
+    """
+    gradient, states = edge_gradients_per_sample(network, edge, X, y, params)
+    nodes = candidate_sources(network, edge)
+    rows = states[nodes]
+    results: list[Conflict] = []
+    kept: list[tuple[int, ...]] = [()]
+    for size in range(1, min(order, len(nodes)) + 1):
+        exhaustive = comb(len(nodes), size) <= budget
+        if exhaustive:
+            sets = list(combinations(range(len(nodes)), size))
+        else:
+            width = max(1, budget // len(nodes))
+            sets = sorted(
+                {
+                    tuple(sorted((*part, extra)))
+                    for part in kept[:width]
+                    for extra in range(len(nodes))
+                    if extra not in part
+                }
+            )
+        covariances = _covariances(rows, gradient, sets)
+        ranking = np.argsort(-np.abs(covariances), kind="stable")
+        kept = [sets[i] for i in ranking[: max(1, budget // len(nodes))]]
+        best = sets[ranking[0]]
+        product = rows[list(best)].prod(axis=0)
+        centred = (product - product.mean()) * (gradient - gradient.mean())
+        spread = product.std() * gradient.std()
+        results.append(
+            Conflict(
+                sources=tuple(int(nodes[i]) for i in best),
+                covariance=float(covariances[ranking[0]]),
+                correlation=float(covariances[ranking[0]] / spread) if spread > 0 else 0.0,
+                error=float(centred.std() / np.sqrt(len(gradient))),
+                tried=len(sets),
+                exhaustive=exhaustive,
+            )
+        )
+    return results
+
+
+def _covariances(
+    rows: NDArray, gradient: NDArray, sets: list[tuple[int, ...]], chunk: int = 4096
+) -> NDArray[np.float64]:
+    """Return Cov(∏ rows[A], gradient) for every set A."""
+    centred = gradient - gradient.mean()
+    result = np.empty(len(sets))
+    for start in range(0, len(sets), chunk):
+        index = np.array(sets[start : start + chunk])
+        product = rows[index[:, 0]]
+        for column in index.T[1:]:
+            product = product * rows[column]
+        result[start : start + chunk] = product @ centred / len(gradient)
+    return result
