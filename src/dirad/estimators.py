@@ -288,14 +288,14 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> "DIRADClassifier":
         """Grow a network for classes y of samples X."""
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         n_classes = len(self.classes_)
         if n_classes < 2:
             raise ValueError(
                 f"{type(self).__name__} needs samples of at least 2 classes, but y holds only "
-                f"the class {self.classes_[0]!r}"
+                f"the class {str(self.classes_[0])!r}"
             )
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if self.class_weight is not None:
@@ -374,7 +374,14 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
     ) -> "DIRADRegressor":
         """Grow a network for targets y of samples X."""
         X, y = validate_data(
-            self, X, y, dtype=np.float64, ensure_min_samples=2, multi_output=True, y_numeric=True
+            self,
+            X,
+            y,
+            dtype=np.float64,
+            order="C",
+            ensure_min_samples=2,
+            multi_output=True,
+            y_numeric=True,
         )
         self._single_column = y.ndim == 1
         y = y.reshape(len(y), -1).astype(float)

@@ -37,6 +37,8 @@ DEFAULT = "default"
 PIECES: dict[str, Changes] = {
     DEFAULT: {},
     "no ENC": {"product_order": 1},
+    "lenient significance test": {"significance": 1.0},
+    # A pair without any evidence then ends the search for longer products: see parity.
     "no significance test": {"significance": 1e9},
     "gates not closed by ENC": {"gate_floor": 0.05},
     "no bias in term 0": {"term_0_bias": False},
@@ -73,6 +75,7 @@ class Run:
     edges: int
     hidden: int
     steps: int | None
+    network: str | None = None  # fingerprint (parity)
 
 
 def _paper_run(part: str, variant: str, changes: Changes, pair: Pair, seed: int) -> Run:
@@ -93,7 +96,9 @@ def _parity_run(
     one = parity.run_dirad(bits, seed, "default", bool(distractors), distractors, changes)
     task = f"parity {bits}" + (f" + {distractors} distractors" if distractors else "")
     solved = float(one.solved)
-    return Run(part, variant, task, f"seed {seed}", solved, one.edges, one.hidden, one.steps)
+    return Run(
+        part, variant, task, f"seed {seed}", solved, one.edges, one.hidden, one.steps, one.network
+    )
 
 
 def _digits_run(part: str, variant: str, changes: Changes, size: int, seed: int) -> Run:
@@ -181,10 +186,13 @@ def summarize(
         row: dict[str, Any] = {"variant": variant}
         if solved:
             row |= {"solved": int(sum(scores)), "runs": len(group)}
+            row["distinct"] = len({run.network for run in group})
         else:
             row |= {"held_out": mean(scores), "held_out_se": standard_error(scores)}
             gaps = [run.accuracy - base[run.case] for run in group if run.case in base]
-            if gaps and variant != reference:
+            if variant == reference:
+                row["difference"] = None
+            elif gaps:
                 row |= {"difference": mean(gaps), "difference_se": standard_error(gaps)}
         for name in ("edges", "hidden", "steps"):
             values = [getattr(run, name) for run in group]

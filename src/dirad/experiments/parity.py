@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dirad.estimators import DIRADClassifier
 from dirad.experiments.baselines import parity_mlp
-from dirad.experiments.runner import Progress, last_change, mean, run_all
+from dirad.experiments.runner import Progress, fingerprint, last_change, mean, run_all
 
 STREAM_SAMPLES = 20_000  # random patterns that a stream is drawn from
 STREAM_BATCH = 200
@@ -37,6 +37,7 @@ class Run:
     hidden: int
     steps: int | None = None
     last_change: int | None = None  # steps until the last edge or node was added
+    network: str | None = None  # fingerprint, by which repeated runs are told from new ones
 
 
 def patterns(bits: int) -> NDArray[np.float64]:
@@ -114,6 +115,7 @@ def run_dirad(
         model.n_hidden_,
         model.n_steps_,
         last_change(model.history_),
+        fingerprint(model.network_),
     )
 
 
@@ -175,8 +177,15 @@ def summarize(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def summary_of(group: Sequence[Run]) -> dict[str, Any]:
-    """Return what a group of runs comes to: solved, and means and maxima over all runs."""
+    """Return what a group of runs comes to: solved, and means and maxima over all runs.
+
+    Where a seed changes nothing (all patterns are one batch, ties go to the first source), many
+    seeds are one run. `distinct` counts the different networks, so that no one is misled.
+    """
     row: dict[str, Any] = {"solved": sum(run.solved for run in group), "runs": len(group)}
+    networks = {run.network for run in group if run.network is not None}
+    if networks:
+        row["distinct"] = len(networks)
     for name in ("edges", "hidden", "last_change", "steps"):
         values = [getattr(run, name) for run in group if getattr(run, name) is not None]
         if values:

@@ -4,6 +4,7 @@ A run depends on its job alone (its seed is part of it) and every process comput
 thread, so that the results are the same for any number of workers.
 """
 
+import hashlib
 import math
 import os
 import time
@@ -112,6 +113,14 @@ def grow(
     data = new_data(X, targets, params)
     state, history = adapt(state, data, params, report=report, chunk=chunk)
     return Grown(state.network, history, state.step, time.perf_counter() - start)
+
+
+def fingerprint(network: Network) -> str:
+    """Return a short text that differs where two networks differ in anything."""
+    digest = hashlib.sha256()
+    for array in network:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:12]
 
 
 def last_change(history: History) -> int:

@@ -51,6 +51,7 @@ COLUMNS: dict[str, Column] = {
     "dirad": _spread("dirad", "DIRAD"),
     "linear": _spread("linear", "tuned linear"),
     "solved": Column("solved", "d", (("runs", "/{:d}"),)),
+    "distinct": Column("distinct networks", "d"),
     "pairs_better": Column("pairs better", "d", (("pairs", "/{:d}"),)),
     "edges": _count("edges", "edges"),
     "hidden": _count("hidden", "hidden nodes"),

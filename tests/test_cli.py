@@ -1,0 +1,124 @@
+"""The command line: what it prints, what it writes, and how it fails."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from dirad import cli, datasets
+from dirad.experiments import pairs
+from dirad.report.tables import Section, cell, columns_of, markdown, print_sections
+
+
+def run(capsys, *arguments):
+    code = cli.run(arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_parity_prints_json_and_writes_its_files(capsys, tmp_path):
+    out = tmp_path / "found"
+    command = ("parity", "--bits", "2-3", "--seeds", "2", "--workers", "1", "--json")
+    code, text, _ = run(capsys, *command, "--out", str(out))
+    assert code == 0
+    record = json.loads(text)
+    assert record == json.loads((out / "parity.json").read_text("utf-8"))
+    assert record["command"].startswith("dirad parity --bits 2-3 --seeds 2")
+    rows = record["sections"][0]["rows"]
+    assert [row["bits"] for row in rows if row["method"] == "DIRAD"] == [2, 3]
+    assert "| bits | method | solved |" in (out / "parity.md").read_text("utf-8")
+    assert list(out.glob("*.png"))
+    assert str(tmp_path) not in text
+
+
+def test_quiet_prints_only_the_folder(capsys, tmp_path):
+    command = ("parity", "--bits", "2", "--seeds", "1", "--workers", "1", "--quiet")
+    code, text, errors = run(capsys, *command, "--out", str(tmp_path))
+    assert (code, text.strip(), errors) == (0, str(tmp_path), "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("parity", "--bits", "two"), "--bits takes numbers"),
+        (("parity", "--bits", "8-2"), "from 2 to 12"),
+        (("parity", "--bits", "1"), "from 2 to 12"),
+        (("parity", "--seeds", "0"), "--seeds"),
+        (("parity", "--seeds", "many"), "--seeds"),
+        (("parity", "--workers", "0"), "--workers"),
+        (("pairs", "--pairs", "46"), "--pairs"),
+        (("pairs", "--preset", "best"), "--preset"),
+        (("ablate", "--parts", "ladder,roof"), "'roof'"),
+        (("parity", "--nonsense"), "--nonsense"),
+        (("nonsense",), "nonsense"),
+    ],
+)
+def test_bad_arguments_give_one_line_and_code_2(capsys, arguments, says):
+    code, text, errors = run(capsys, *arguments)
+    assert (code, text) == (2, "")
+    assert errors.count("\n") == 1
+    assert says in errors
+
+
+def test_a_missing_data_set_is_told_as_it_is(capsys, monkeypatch):
+    def missing():
+        raise datasets.DatasetMissing("mnist was not found: do this")
+
+    monkeypatch.setattr(pairs, "mnist", missing)
+    code, text, errors = run(capsys, "pairs", "--pairs", "1")
+    assert (code, text, errors) == (1, "", "dirad: mnist was not found: do this\n")
+
+
+def test_a_folder_that_cannot_be_made_is_a_failure(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    command = ("parity", "--bits", "2", "--seeds", "1", "--workers", "1")
+    code, _, errors = run(capsys, *command, "--out", str(tmp_path / "file" / "below"))
+    assert code == 1
+    assert "Traceback" not in errors
+
+
+def test_help_teaches_by_example(capsys):
+    code, text, _ = run(capsys, "--help")
+    assert code == 0
+    assert "dirad demo" in text
+    for command in ("xor", "parity", "pairs", "digits", "tabular", "ablate", "demo"):
+        code, text, _ = run(capsys, command, "--help")
+        assert code == 0
+        assert f"dirad {command}" in text.split("Usage", 1)[1].split("\n", 1)[1]
+
+
+def test_the_quick_demo_grows_three_networks(capsys, tmp_path):
+    code, text, _ = run(capsys, "demo", "--quick", "--json", "--out", str(tmp_path))
+    assert code == 0
+    rows = json.loads(text)["sections"][0]["rows"]
+    assert len(rows) == 3
+    assert rows[0]["right"] == 1.0
+    assert len(list(tmp_path.glob("*.png"))) == 6
+
+
+ROWS = [
+    {"size": 5, "method": "a|b", "accuracy": 0.5, "accuracy_se": 0.25, "edges": 2.0},
+    {"size": 5, "method": "c", "difference": -0.125, "difference_se": float("nan")},
+]
+
+
+def test_cells_join_what_belongs_together():
+    assert columns_of(ROWS) == ["size", "method", "accuracy", "edges", "difference"]
+    assert cell(ROWS[0], "accuracy") == "0.5000 ± 0.2500"
+    assert cell(ROWS[1], "difference") == "−0.1250"  # one value has no spread
+    assert cell(ROWS[1], "accuracy") == "–"
+    assert cell({"edges": 7, "edges_max": 9}, "edges") == "7 (max 9)"
+    assert cell({"within_one_se": False}, "within_one_se") == "no"
+
+
+def test_tables_render_on_the_terminal_and_in_markdown():
+    console = Console(width=120, record=True, file=io.StringIO())
+    print_sections(console, [Section("A title", ROWS, "a remark")])
+    text = console.export_text()
+    assert "A title" in text
+    assert "a remark" in text
+    assert "0.5000 ± 0.2500" in text
+    document = markdown("Top", "Made so.", [Section("A title", ROWS, "a remark")])
+    assert document.startswith("# Top\n\nMade so.\n\n## A title\n\na remark\n\n| size |")
+    assert "a\\|b" in document
