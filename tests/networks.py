@@ -227,7 +227,7 @@ def written(log: Log) -> list[tuple]:
     """Return what a log holds: (kind, part, source, term, unit, second)."""
     names = ["part", "source", "term", "unit", "second"]
     return [
-        (KIND_NAMES[event["kind"]], *event[names].item()) for event in log.events[: log.count[0]]
+        (KIND_NAMES[event["kind"]], *event[names].item()) for event in log.events[: log.written[0]]
     ]
 
 

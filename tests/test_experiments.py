@@ -133,7 +133,7 @@ def test_tabular_pairs_folds_and_judges():
 
 @pytest.mark.parametrize(
     ("base", "variants"),
-    [("paper", {**ablation.LADDER, **ablation.LITERAL}), ("default", ablation.PIECES)],
+    [("paper", {**ablation.LADDER, **ablation.READINGS}), ("default", ablation.PIECES)],
 )
 def test_every_variant_but_the_reference_changes_something(base, variants):
     same = [name for name, changes in variants.items() if preset(base, **changes) == preset(base)]

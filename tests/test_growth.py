@@ -150,7 +150,7 @@ def v1_and_twin(case, params, seed):
     except naive.NearTie:
         assume(False)
     done = grow_v1(state, scratch, params.constants())
-    assert done == scratch.log.count[0]
+    assert done == scratch.log.written[0]
     return written(scratch.log), expected, state, twin
 
 

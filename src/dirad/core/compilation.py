@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import config
+from numba.core import config as _config
+
+config: Any = _config  # its settings are made at run time, unseen by type checkers
 
 # Vectorizes sums but keeps NaN and infinity checks meaningful (fastmath=True would not).
 SAFE_FAST_MATH = {"reassoc", "nsz", "contract", "arcp"}

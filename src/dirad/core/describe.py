@@ -48,8 +48,9 @@ def equations(network: Network, inputs: Sequence[str] | None = None) -> list[str
     transfer = {LOGISTIC: "logistic", LINEAR: ""}.get(int(network.counts[4]), "softmax")
     lines = []
     kinds = network.units["kind"]
-    for u in [*np.flatnonzero(kinds == OUTPUT), *np.flatnonzero(kinds == MODULATORY)]:
-        name = node_name(network, network.n_inputs + int(u), inputs)
+    outputs, hidden = np.flatnonzero(kinds == OUTPUT), np.flatnonzero(kinds == MODULATORY)
+    for u in [*outputs.tolist(), *hidden.tolist()]:
+        name = node_name(network, network.n_inputs + u, inputs)
         first = _sum(network, 2 * u, network.bias[u, 0], inputs)
         if kinds[u] == OUTPUT:
             lines.append(f"{name} = {transfer}({first})" if transfer else f"{name} = {first}")

@@ -9,7 +9,7 @@ edge keeps its number for life, and sums run in the order of these numbers, so t
 the rounding of existing sums alone.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,7 +105,8 @@ class Network(NamedTuple):
 
     def copy(self) -> "Network":
         """Return an independent copy."""
-        return Network(*(array.copy() for array in self))
+        arrays: Any = (array.copy() for array in self)
+        return Network(*arrays)
 
 
 def new_network(

@@ -329,8 +329,8 @@ def more_room(state: State) -> State:
 
 def drain(log: Log) -> NDArray:
     """Return the events written since the last call, and forget them."""
-    events = log.events[: log.count[0]].copy()
-    log.count[0] = 0
+    events = log.events[: log.written[0]].copy()
+    log.written[0] = 0
     return events
 
 

@@ -1,6 +1,6 @@
 """Everything that going on needs, and the scratch that a step uses up."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,8 @@ class State(NamedTuple):
 
     def copy(self) -> "State":
         """Return an independent copy."""
-        return State(self.network.copy(), self.best.copy(), *(array.copy() for array in self[2:]))
+        arrays: Any = (array.copy() for array in self[2:])
+        return State(self.network.copy(), self.best.copy(), *arrays)
 
     @property
     def step(self) -> int:
@@ -69,7 +70,7 @@ class State(NamedTuple):
 class Log(NamedTuple):
     """Where kernels write events; emptied by the loop."""
 
-    count: NDArray[np.int64]  # (1,)
+    written: NDArray[np.int64]  # (1,) how many events there are
     events: NDArray  # (capacity,) of RECORD
 
 
@@ -82,7 +83,7 @@ class Scratch(NamedTuple):
     log: Log
     marked: NDArray[np.bool_]  # (units,)
     edge_done: NDArray[np.bool_]  # (edges,)
-    correction: NDArray[np.float64]  # (ages, 2) Adam's 1/(1−β₁ᵗ) and 1/(1−β₂ᵗ)
+    correction: NDArray  # (ages, 2) Adam's 1/(1−β₁ᵗ) and 1/(1−β₂ᵗ)
 
 
 def new_state(
@@ -155,7 +156,7 @@ def working_type(params: Params) -> type:
 @kernel
 def write_event(state, log, kind, part, source, term, unit, second, value):
     """Append an event of the current step."""
-    event = log.events[log.count[0]]
+    event = log.events[log.written[0]]
     event.step = state.clock[STEP]
     event.kind = kind
     event.part = part
@@ -164,7 +165,7 @@ def write_event(state, log, kind, part, source, term, unit, second, value):
     event.unit = unit
     event.second = second
     event.value = value
-    log.count[0] += 1
+    log.written[0] += 1
 
 
 @kernel
@@ -174,7 +175,7 @@ def has_room(state, log, units, edges):
     return (
         net.counts[N_UNITS] + units <= net.units.shape[0]
         and net.counts[N_EDGES] + edges <= net.edges.shape[0]
-        and log.count[0] + units + 2 * edges + 8 <= log.events.shape[0]
+        and log.written[0] + units + 2 * edges + 8 <= log.events.shape[0]
     )
 
 

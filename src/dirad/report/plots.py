@@ -667,7 +667,9 @@ def _draw_error(axes: Axes, history: History) -> None:
         axes.plot(steps, error, color="#b9b9b9", lw=0.7, label="each batch")
     name = "each batch" if width == 1 else f"mean of {width} steps"
     axes.plot(steps, smooth(error, width), color=INK, lw=1.6, label=name)
-    axes.legend(frameon=False, fontsize=8, loc="upper right")
+    # Beside the axes, where no curve can run through it.
+    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+    axes.legend(frameon=False, fontsize=8, handlelength=1.0, borderpad=0.0, **beside)
     # Plain numbers, also between the powers of ten where the error spans few of them.
     many = error.max() > 30 * error.min()
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
