@@ -357,7 +357,7 @@ class V1:
             return False
         k, first = lowest_free(net.units), lowest_free(net.edges)
         rest = self.now + self.p.refraction
-        net.units[k] = Unit("modulatory", [0.0, 0.0], math.nan)
+        net.units[k] = Unit("modulatory", [0.0, 0.0], math.nan, rest=rest)
         net.edges[first] = Edge(edge.source, 2 * k, 1.0, rest=rest)
         edge.source, edge.rest = net.n_inputs + k, rest
         net.units[edge.term // 2].rest = rest

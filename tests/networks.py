@@ -246,17 +246,23 @@ def parity(n):
     return X, ((X > 0).sum(axis=1) % 2)[:, None].astype(float)
 
 
-def two_classes(n=150, n_inputs=5, n_outputs=2, seed=0):
+def split(signal, n_classes):
+    """Return the classes, one column each, that equal parts of a signal's range of ranks are."""
+    rank = np.argsort(np.argsort(signal))
+    return np.eye(n_classes)[rank * n_classes // len(signal)]
+
+
+def curved_classes(n=150, n_inputs=5, n_classes=2, seed=0):
     """Return noisy classes of which a product of two inputs tells more than any one."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, n_inputs))
     signal = X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + 0.2 * rng.normal(size=n)
-    return X, np.stack([signal > 0, *[signal <= 0] * (n_outputs - 1)], axis=1).astype(float)
+    return X, split(signal, n_classes)
 
 
-def long_vote(n=300, n_inputs=12, n_outputs=2, seed=0):
+def voted_classes(n=200, n_inputs=12, n_classes=2, seed=0):
     """Return classes to which every input adds a little: more edges than a limit will allow."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, n_inputs))
-    signal = X @ np.linspace(0.2, 1.0, n_inputs) + 0.3 * X[:, 0] * X[:, 1]
-    return X, np.stack([signal > 0, *[signal <= 0] * (n_outputs - 1)], axis=1).astype(float)
+    signal = X @ np.linspace(0.3, 1.0, n_inputs) + X[:, -1] * X[:, -2]
+    return X, split(signal, n_classes)

@@ -30,6 +30,7 @@ from dirad.history import SETTLING
 from dirad.params import Params, preset
 from networks import (
     cases,
+    curved_classes,
     edges_of,
     new_log,
     parity,
@@ -38,7 +39,6 @@ from networks import (
     run_passes,
     scratch_of,
     state_of,
-    two_classes,
     written,
 )
 
@@ -394,7 +394,7 @@ def test_no_conversion_at_weight_0_in_the_paper():
 
 @pytest.mark.parametrize("ordering", ["v1", "unrestricted"])
 def test_no_run_of_the_paper_converts_an_edge_of_weight_0(ordering):
-    X, y = two_classes()
+    X, y = curved_classes()
     _, history = grow(preset("paper", ordering=ordering, max_edges=60), X, y, until=300)
     weights = [event.value for event in history if event.kind == "ENC"]
     assert len(weights) > 5
@@ -630,7 +630,7 @@ def test_stable_after_50_steps_without_a_decrease():
 
 @pytest.mark.parametrize("smoothing", [1.0, 0.05])
 def test_the_moment_of_stabilization_follows_from_the_errors(smoothing):
-    X, y = two_classes()
+    X, y = curved_classes()
     params = preset("paper", batch_size=20, error_smoothing=smoothing, max_edges=30)
     for seed in range(5):
         state, history = grow(params, X, y, seed)
@@ -640,7 +640,7 @@ def test_the_moment_of_stabilization_follows_from_the_errors(smoothing):
 
 
 def test_max_steps_ends_adaptation():
-    X, y = two_classes()
+    X, y = curved_classes()
     for name in ("paper", "default"):
         params = preset(name, max_steps=30, settle_steps=5, max_edges=8)
         state, history = grow(params, X, y)
@@ -653,18 +653,18 @@ def test_max_steps_ends_adaptation():
 
 @pytest.mark.parametrize("ordering", ["v1", "unrestricted"])
 def test_refraction(ordering):
-    """After a process, its parts undergo no other for 5 steps (the new node alone may)."""
-    X, y = two_classes()
+    """After a process, its parts undergo no other for 5 steps."""
+    X, y = curved_classes()
     _, history = grow(preset("paper", ordering=ordering, max_edges=80), X, y, until=200)
     rested, processes = {}, 0
     for event in history:
         if event.kind == "edge":
-            subject, target = ("unit", event.term // 2), None
+            subject = ("unit", event.term // 2)
             parts = [("edge", event.part), subject]
         elif event.kind == "ENC":
-            subject, target = ("edge", event.part), ("unit", event.term // 2)
-            parts = [subject, ("edge", event.second), target]
-            rested.pop(("unit", event.unit), None)
+            subject = ("edge", event.part)
+            parts = [subject, ("edge", event.second)]
+            parts += [("unit", event.term // 2), ("unit", event.unit)]
         elif event.kind == "edge removed":
             rested.pop(("edge", event.part), None)
             continue
@@ -702,7 +702,7 @@ def test_the_default_grows_nothing_from_noise():
 
 
 def test_unrestricted_growth_is_at_least_as_fast():
-    X, y = two_classes()
+    X, y = curved_classes()
     for seed in range(5):
         v1, free = (
             grow(preset("paper", ordering=ordering), X, y, seed, until=60)[1]
@@ -714,7 +714,7 @@ def test_unrestricted_growth_is_at_least_as_fast():
 
 @pytest.mark.parametrize("name", ["paper", "default"])
 def test_limits_are_kept(name):
-    X, y = two_classes(300)
+    X, y = curved_classes(300)
     params = preset(name, max_edges=9, max_hidden=2, settle_steps=100, max_steps=1500)
     state, history = grow(params, X, y)
     assert state.network.n_edges <= 9
@@ -724,7 +724,7 @@ def test_limits_are_kept(name):
 
 
 def test_without_conversion_there_is_no_hidden_node():
-    X, y = two_classes()
+    X, y = curved_classes()
     for name in ("paper", "default"):
         _, history = grow(preset(name, enc=False, max_steps=400, settle_steps=50), X, y)
         assert history.hidden.max() == 0

@@ -3,21 +3,21 @@
 import numpy as np
 import pytest
 
-from dirad.core.network import LINEAR, SOFTMAX
+from dirad.core.network import SOFTMAX
 from dirad.growth.adapt import adapt, new_data
 from dirad.growth.state import new_state
 from dirad.history import EXCHANGING, RECORD, STABLE, Event, History
 from dirad.params import preset
-from networks import edges_of, long_vote, parity, two_classes
+from networks import curved_classes, edges_of, parity, voted_classes
 
 RUNS = {
     "paper": preset("paper", batch_size=30, max_edges=60, max_steps=400),
-    "paper, removals": preset("paper", perturbation=0.0, protection=3, max_steps=200),
+    "paper, removals": preset("paper", perturbation=0.0, protection=3, max_steps=200, patience=999),
     "paper, restored": preset("paper", batch_size=30, max_edges=40, settle_steps=40),
     "unrestricted": preset("paper", ordering="unrestricted", max_edges=60, max_steps=300),
     "default": preset("default", batch_size=50, max_steps=900, settle_steps=200),
     "default, exchange": preset(
-        "default", max_edges=8, max_steps=3000, settle_steps=200, growth_batch=200
+        "default", max_edges=4, max_steps=3000, settle_steps=200, growth_batch=200
     ),
 }
 
@@ -26,7 +26,7 @@ def problem(name, seed):
     """Return the data of a run and its transfer."""
     if name == "paper, removals":
         return *parity(2), 0
-    make = long_vote if name == "default, exchange" else two_classes
+    make = voted_classes if name == "default, exchange" else curved_classes
     X, y = make(200, seed=seed)
     return X, y, SOFTMAX if RUNS[name].cost == "cross-entropy" else 0
 
@@ -92,9 +92,9 @@ def test_events_are_readable_and_counted():
 
 
 def test_extending_a_history_appends():
-    X, y = two_classes(100)
+    X, y = curved_classes(100)
     params = preset("paper", max_edges=20)
-    state, data = new_state(5, 2, seed=1, n_samples=100, transfer=LINEAR), new_data(X, y, params)
+    state, data = new_state(5, 2, seed=1, n_samples=100), new_data(X, y, params)
     state, first = adapt(state, data, params, until=40)
     n = len(first)
     _, second = adapt(state, data, params, until=90)
