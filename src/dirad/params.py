@@ -33,7 +33,7 @@ class Params:
     optimizer: str = "sgd"  # w ← w − γ·∂C/∂w, or Adam with γ as its rate
     momentum: float = 0.9  # Adam's β₁
     scale_memory: float = 0.99  # Adam's β₂
-    prior: float = 0.0  # precision of a Gaussian prior on weights (shrinks by prior/n per step)
+    prior: float = 0.0  # precision of a Gaussian prior on weights: adds prior·w/n to the gradient
 
     # --- exhaustion
     delta_min: float = 0.01  # δ_min: deltas below it count as 0 in potentials

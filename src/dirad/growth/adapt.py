@@ -387,6 +387,7 @@ def adapt(
     stop = params.max_steps + params.settle_steps + 1 if until is None else until
     n = data.inputs.shape[1]
     scratch, wide = _scratch_for(state, params, n)
+    data.epoch[0] = -1  # a new workspace holds no batch yet
     while state.step < stop:
         target = min(state.step + chunk, stop)
         first = state.step
@@ -401,7 +402,7 @@ def adapt(
             break
         if result == FULL:
             state = more_room(state)
-            data.epoch[0] = -1  # the new workspace holds no batch yet
+            data.epoch[0] = -1
             scratch, wide = _scratch_for(state, params, n)
     return state, history
 

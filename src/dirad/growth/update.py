@@ -14,6 +14,7 @@ SGD, ADAM = 0, 1
 DECAY, DECAY_SIGNED, FOLLOW, CONSTANT = 0, 1, 2, 3
 
 TINY = 1e-12
+LEAST_SAMPLES = 100  # a prior as strong as a whole truth table would forbid to learn it
 FOLLOW_LIMITS = (1.0, 100.0)  # range of |K| where K follows 1/w
 
 
@@ -69,7 +70,7 @@ def move_parameters(state, potential, correction, params):
     net = state.network
     step_size = rate(state, params)
     now = state.clock[STEP]
-    shrink = params.prior / max(state.clock[N_SAMPLES], 1)
+    shrink = params.prior / max(state.clock[N_SAMPLES], LEAST_SAMPLES)
     for e in range(net.counts[N_EDGES]):
         if net.edges[e].source < 0 or net.edges[e].frozen:
             continue
