@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from networks import BATCH, INPUTS, OUTPUTS
+from cases import BATCH, INPUTS, OUTPUTS
 from numpy.typing import NDArray
 
 HIDDEN = 16

@@ -4,8 +4,8 @@ import ctypes
 from collections.abc import Callable
 
 import numpy as np
+from cases import Case
 from compiler import compiled
-from networks import Case
 from numpy.typing import NDArray
 
 from dirad.core.network import N_INPUTS, OUTPUT
@@ -15,11 +15,14 @@ from dirad.core.order import LENGTH
 TUNED = ("-march=native", "-ffast-math")
 BUILDS = (TUNED, (*TUNED, "-mprefer-vector-width=256"))
 
+# fmt: off
 POINTERS = (
-    "counts units bias edges status order in_start in_edge out_start out_edge "
-    "state term_0 term_1 delta felt target sample_weight "
-    "edge_weight out_weight edge_source out_term edge_pull term_pull"
-).split()
+    "counts", "units", "bias", "edges",
+    "status", "order", "in_start", "in_edge", "out_start", "out_edge",
+    "state", "term_0", "term_1", "delta", "felt", "target", "sample_weight",
+    "edge_weight", "out_weight", "edge_source", "out_term", "edge_pull", "term_pull",
+)
+# fmt: on
 
 
 class Job(ctypes.Structure):

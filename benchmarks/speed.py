@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from cases import BATCH, INPUTS, OUTPUTS, Case, hidden_for, new_case
 from kernels import dirad_steps
-from networks import BATCH, Case, hidden_for, new_case
 from numpy.typing import NDArray
 from perceptron import HIDDEN, torch_steps
 from reference import c_steps, numpy_steps
@@ -108,7 +108,7 @@ def speed_table(console: Console) -> bool:
         )
         table.add_row(
             f"{n_edges:,}",
-            str(206 + hidden_for(n_edges)),
+            str(INPUTS + OUTPUTS + hidden_for(n_edges)),
             _ratio(ratio.get("C")),
             _ratio(ratio.get("NumPy")),
             _ratio(ratio.get("PyTorch")),
@@ -119,7 +119,7 @@ def speed_table(console: Console) -> bool:
     console.print(
         "A step: forward, cost, backward; gradient, net and total potential of every edge and "
         "term; update of all weights and biases. The C does the same on the same arrays and was "
-        f"checked to agree. The MLP has 196-{HIDDEN}-10 nodes ({196 * HIDDEN + HIDDEN * 10:,} "
+        f"checked to agree. The MLP has 196-{HIDDEN}-10 nodes ({(INPUTS + OUTPUTS) * HIDDEN:,} "
         "weights), SGD, one thread. Shortest of many measurements, taken in turns.",
         style="dim",
     )

@@ -82,9 +82,14 @@ class Stopwatch:
         return {part: self.read(i) for i, part in enumerate(PARTS)}
 
 
-def compile_again(function: Any) -> Any:
-    """Compile with the project's settings, uncached."""
-    return numba.njit(fastmath=SAFE_FAST_MATH, error_model="numpy")(function)
+def compile_again(function: Any, from_python: bool = False) -> Any:
+    """Compile with the project's settings, uncached; quicker where Python need not call it."""
+    return numba.njit(
+        fastmath=SAFE_FAST_MATH,
+        error_model="numpy",
+        no_cfunc_wrapper=True,
+        no_cpython_wrapper=not from_python,
+    )(function)
 
 
 def with_globals(function: Any, changes: dict[str, Any]) -> Any:
@@ -96,13 +101,13 @@ def with_globals(function: Any, changes: dict[str, Any]) -> Any:
     return result
 
 
-def wrapped(kernel: Any, part: int, watch: Stopwatch) -> Any:
+def wrapped(kernel: Any, part: int, watch: Stopwatch, from_python: bool = False) -> Any:
     """Return a kernel that charges the time of `kernel` to a part."""
     names = ", ".join(inspect.signature(kernel.py_func).parameters)
     text = f"def timed({names}):\n enter({part})\n r = kernel({names})\n leave()\n return r\n"
     space = {"kernel": kernel, "enter": watch.enter, "leave": watch.leave}
     exec(text, space)
-    return compile_again(space["timed"])
+    return compile_again(space["timed"], from_python)
 
 
 def instrumented(kernel: Any, timed: dict[str, str], watch: Stopwatch, known: dict) -> Any:
@@ -133,13 +138,8 @@ def timed_adapt() -> tuple[Any, Stopwatch] | None:
     if library is None:
         return None
     watch = Stopwatch(library)
-    run = adapt.__globals__["run"]
-    return with_globals(adapt, {"run": _rooted(run, watch)}), watch
-
-
-def _rooted(run: Any, watch: Stopwatch) -> Any:
-    inside = instrumented(run, {**TIMED, **TIMED_WITHIN}, watch, {})
-    return wrapped(inside, REST, watch)
+    run = instrumented(adapt.__globals__["run"], {**TIMED, **TIMED_WITHIN}, watch, {})
+    return with_globals(adapt, {"run": wrapped(run, REST, watch, from_python=True)}), watch
 
 
 class Run(NamedTuple):
@@ -181,9 +181,7 @@ def shares(run: Run, timed: Any, watch: Stopwatch) -> tuple[dict[str, float], St
     X, y = digits(run.digits)
 
     def grow(grower: Any, until: int) -> State:
-        state = new_state(
-            X.shape[1], y.shape[1], transfer=run.transfer, seed=0, n_samples=len(X)
-        )
+        state = new_state(X.shape[1], y.shape[1], transfer=run.transfer, seed=0, n_samples=len(X))
         return grower(state, new_data(X, y, run.params), run.params, until=until)[0]
 
     plain = grow(adapt, run.until)

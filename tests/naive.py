@@ -247,6 +247,8 @@ def edge_exhausted(pulls, weight, w, R1, R2):
 
 
 def bias_exhausted(pulls, weight, delta_min, R1):
+    if all(d == 0 for d in pulls):
+        return True
     return abs(sum(pulls) / weight) < delta_min or conflicted(pulls, weight, R1)
 
 

@@ -246,3 +246,9 @@ def test_wrong_width(two_classes):
     model = DIRADClassifier(random_state=0, **QUICK).fit(X, y)
     with pytest.raises(ValueError, match="8 features"):
         model.predict(X[:, :5])
+
+
+def test_a_short_settling_still_keeps_the_limit(two_classes):
+    X, y = two_classes
+    model = DIRADClassifier(max_edges=4, settle_steps=1, random_state=0).fit(X, y)
+    assert model.n_edges_ <= 4

@@ -64,13 +64,13 @@ def test_chosen_pairs_are_different_and_in_range():
 
 @pytest.fixture
 def small_mnist(monkeypatch):
-    """Pictures of two bright blocks of pixels each, in the form of MNIST."""
+    """Noise with one brighter pixel per class, in the form of MNIST."""
     rng = np.random.default_rng(0)
 
     def draw(n):
         y = np.arange(n) % 10
-        X = rng.uniform(0, 0.4, (n, 196))
-        X[np.arange(n), 10 * y + 5] += 0.6
+        X = rng.uniform(0, 0.6, (n, 196))
+        X[np.arange(n), 10 * y + 5] += 0.3  # not separable: methods differ
         return X.astype(np.float32), y
 
     data = Dataset(*draw(900), *draw(300))
@@ -81,9 +81,9 @@ def small_mnist(monkeypatch):
 
 
 def test_pairs_compare_all_methods_at_equal_size(small_mnist):
-    runs = pairs.measure([(0, 1), (2, 3)], [2])
+    runs = pairs.measure([(0, 1), (2, 3)], [3])
     assert {run.method for run in runs} == set(pairs.METHODS)
-    assert all(run.edges <= 2 for run in runs if run.size == 2)
+    assert all(run.edges <= 3 for run in runs if run.size == 3)
     rows = {row["method"]: row for row in pairs.summarize(runs)}
     assert "difference" not in rows["greedy logistic"]
     gaps = [
@@ -92,6 +92,7 @@ def test_pairs_compare_all_methods_at_equal_size(small_mnist):
         for b in runs
         if a.method == "DIRAD" and b.method == "greedy logistic" and a.pair == b.pair
     ]
+    assert np.std(gaps) > 0  # else nothing below could fail
     assert rows["DIRAD"]["difference"] == pytest.approx(np.mean(gaps))
     assert rows["DIRAD"]["difference_se"] == pytest.approx(np.std(gaps, ddof=1) / math.sqrt(2))
 
@@ -117,7 +118,7 @@ def test_held_out_samples_are_training_samples_that_are_not_trained_on(small_mni
 def test_digits_keep_their_size(small_mnist):
     run = digits.run("DIRAD", 30, 0)
     assert run.edges <= 30
-    assert run.accuracy > 0.5
+    assert run.accuracy > 0.3
     row = digits.summarize([run])[0]
     assert math.isnan(row["accuracy_sd"])  # one seed has no spread
 

@@ -14,7 +14,7 @@ from dirad.growth.gain import apply_best, apply_product, grow_by_gain
 from dirad.growth.priority import grow_unrestricted, grow_v1
 from dirad.growth.removal import is_silent, remove_edge, remove_unit, remove_useless
 from dirad.params import Params, preset
-from networks import cases, new_log, plain, random_case, run_passes, scratch_of, state_of
+from networks import cases, new_log, plain, random_case, run_passes, scratch_of, state_of, written
 
 # Both presets, as far as a process depends on them.
 PRESETS = st.sampled_from([preset("paper"), preset("default", precision="float64")])
@@ -190,20 +190,34 @@ def test_a_round_of_the_papers_growth(case, ordering, params):
     assert_unchanged(before, rows_of(case))
 
 
-@given(cases(n_samples=(13, 261)), st.booleans(), st.integers(1, 20), st.integers(1, 20))
+def grow_once(case, room, quota, **changes):
+    """Return how many edges a round of our own growth adds, and what it did."""
+    params = preset("default", significance=0.3, precision="float64", **changes)
+    found, log = run_passes(case, 0.01), new_log()
+    args = found.plan, found.work, log, params.constants(), room, quota
+    return grow_by_gain(state_of(case.network), *args), written(log)
+
+
+@given(cases(n_samples=(13, 261)), st.booleans(), st.integers(1, 200), st.integers(1, 20))
 def test_a_round_of_our_own_growth(case, outputs_as_sources, room, quota):
-    params = preset(
-        "default", significance=1e6, precision="float64", outputs_as_sources=outputs_as_sources
-    )
     case = case._replace(network=with_capacity(case.network, 200, 400))
-    net, before, state = case.plain, rows_of(case), state_of(case.network)
-    found = run_passes(case, 0.01)
-    args = found.plan, found.work, new_log(), params.constants(), room, quota
-    added = grow_by_gain(state, *args)
+    net, before = case.plain, rows_of(case)
+    added, _ = grow_once(case, room, quota, outputs_as_sources=outputs_as_sources)
     after = plain(case.network)
     assert len(after.edges) - len(net.edges) == added <= room
     assert not naive.has_cycle(after)
     assert_unchanged(before, rows_of(case))
+
+
+def test_rounds_of_our_own_growth_meet_every_process():
+    """The property above would be worth little if nothing happened."""
+    kinds = set()
+    for seed in range(30):
+        case = random_case(seed, n_samples=50, spare=100)
+        kinds |= {tuple(event[0] for event in grow_once(case, 200, 1)[1])}
+    assert {("edge",), ("ENC", "edge"), ("edge", "ENC", "edge")} & kinds
+    assert any("ENC" in kind for kind in kinds)
+    assert any(kind.count("edge") > 1 for kind in kinds)
 
 
 def test_two_products_of_one_round_close_no_cycle():

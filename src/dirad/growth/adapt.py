@@ -185,6 +185,15 @@ def exchange(state, plan, wide, log, params, edges):
 
 
 @kernel
+def is_any_fading(state):
+    """Is an edge still on its way out? A network is not stable before it is gone."""
+    for e in range(state.network.counts[N_EDGES]):
+        if state.network.edges[e].source >= 0 and state.edge_life[e].fading:
+            return True
+    return False
+
+
+@kernel
 def end_step(state, plan, wide, log, params):
     """Is the network done? Then the clock moves on."""
     clock = state.clock
@@ -197,7 +206,7 @@ def end_step(state, plan, wide, log, params):
     elif clock[PHASE] < SETTLING and clock[STEP] + 1 >= params.max_steps:
         begin_settling(state, plan, wide, log, params)
     settled = clock[STEP] + 1 - clock[PHASE_START] >= params.settle_steps
-    if clock[PHASE] == SETTLING and settled:
+    if clock[PHASE] == SETTLING and settled and not is_any_fading(state):
         enter(state, log, STABLE)
     clock[STEP] += 1
 

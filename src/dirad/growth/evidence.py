@@ -51,7 +51,7 @@ def needed_evidence(tries, significance):
 
     P(G > x) ≤ 2·e^(−x/2) for one candidate; all of them share the risk (Bonferroni).
     """
-    return 2.0 * math.log(2.0 * max(tries, 1.0) / max(significance, 1e-300))
+    return max(0.0, 2.0 * math.log(2.0 * max(tries, 1.0) / max(significance, 1e-300)))
 
 
 @kernel

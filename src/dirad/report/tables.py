@@ -110,7 +110,7 @@ def rich_table(section: Section) -> Table:
     table = Table(title=section.title, title_justify="left", title_style="bold")
     for key in keys:
         numeric = any(isinstance(row.get(key), int | float) for row in section.rows)
-        table.add_column(heading(key), justify="right" if numeric else "left")
+        table.add_column(heading(key), justify="right" if numeric else "left", overflow="fold")
     groups = [row.get(keys[0]) for row in section.rows] if keys else []
     divided = len(set(map(str, groups))) < len(groups)
     for i, row in enumerate(section.rows):
