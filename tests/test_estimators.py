@@ -248,7 +248,8 @@ def test_wrong_width(two_classes):
         model.predict(X[:, :5])
 
 
-def test_a_short_settling_still_keeps_the_limit(two_classes):
+@pytest.mark.parametrize("settle_steps", [0, 1])
+def test_a_short_settling_still_keeps_the_limit(two_classes, settle_steps):
     X, y = two_classes
-    model = DIRADClassifier(max_edges=4, settle_steps=1, random_state=0).fit(X, y)
+    model = DIRADClassifier(max_edges=4, settle_steps=settle_steps, random_state=0).fit(X, y)
     assert model.n_edges_ <= 4

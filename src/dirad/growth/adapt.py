@@ -154,7 +154,7 @@ def begin_settling(state, plan, wide, log, params):
     """End growth: what is above max_edges fades, and γ begins to fall."""
     if count_edges(state.network) > params.max_edges:
         fade_weakest(state, plan, wide, params, params.max_edges)
-    finish_growth(state, log, params)
+    enter(state, log, SETTLING)
 
 
 @kernel
