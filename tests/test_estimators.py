@@ -183,10 +183,10 @@ def test_not_finite(two_classes, bad):
     X, y = two_classes
     broken = X.copy()
     broken[3, 2] = bad
-    with pytest.raises(ValueError, match="NaN|infinity"):
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
         DIRADClassifier().fit(broken, y)
     model = DIRADClassifier(random_state=0, **QUICK).fit(X, y)
-    with pytest.raises(ValueError, match="NaN|infinity"):
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
         model.predict(broken)
 
 
@@ -228,7 +228,7 @@ def test_other_types(two_classes):
 def test_sparse_input_is_refused(two_classes):
     sparse = pytest.importorskip("scipy.sparse")
     X, y = two_classes
-    with pytest.raises(TypeError, match="[Ss]parse"):
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
         DIRADClassifier().fit(sparse.csr_matrix(X), y)
 
 
