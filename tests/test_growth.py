@@ -415,7 +415,7 @@ def moving(params, steps, *, frozen=False, weight=None, seed=0):
     state = state_of(case.network, step=0)
     state.edge_life["born"] = 0
     state.unit_life["born"] = 0
-    state.clock[N_SAMPLES] = 50
+    state.clock[N_SAMPLES] = 500
     before = state.copy()
     scratch = new_scratch(state, params, 1)
     gradients = rng.normal(size=(steps, len(case.network.edges) + 2 * len(case.network.units)))
@@ -459,7 +459,7 @@ def test_the_prior_shrinks_weights_and_not_biases():
     params = Params(gamma=0.5, prior=4.0)
     case, _, after, gradients = moving(params, 1, weight=2.0)
     for e in case.plain.edges:
-        expected = 2.0 - 0.5 * (gradients[0, e] + 4.0 / 50 * 2.0)
+        expected = 2.0 - 0.5 * (gradients[0, e] + 4.0 / 500 * 2.0)
         assert after.network.edges["weight"][e] == pytest.approx(expected)
 
 
