@@ -24,7 +24,6 @@ from dirad.core.propagate import (
     Workspace,
     backward,
     forward,
-    load_batch,
     mean_cost,
     new_workspace,
 )
@@ -321,16 +320,6 @@ def run(state, scratch, wide, data, params, stop, error, edges, hidden):
     return DONE if state.clock[PHASE] == STABLE else RAN
 
 
-@kernel
-def step_on_batch(state, scratch, params):
-    """One whole step on the batch in `scratch.work`, which also serves a round of growth."""
-    error = take_step(state, scratch, params)
-    if is_round(state, params):
-        look_at_structure(state, scratch.plan, scratch.work, scratch.log, params)
-    end_step(state, scratch.plan, scratch.work, scratch.log, params)
-    return error
-
-
 def more_room(state: State) -> State:
     """Return the state in arrays with twice the capacity."""
     return with_room(state, 2 * len(state.network.units) + 64, 2 * len(state.network.edges) + 64)
@@ -346,22 +335,14 @@ def drain(log: Log) -> NDArray:
 def step(state: State, batch: Batch, params: Params) -> tuple[State, History]:
     """Return the state after one step on a batch, and what happened. `state` stays as it is.
 
-    A round of growth, where one falls on this step, uses the same batch.
+    A round of growth, where one falls on this step, uses the same batch. This is `adapt` on a
+    data set that consists of the batch alone: one compiled loop serves both, so that both round
+    alike.
     """
-    state = state.copy()
-    constants = params.constants()
-    scratch = new_scratch(state, params, len(batch.X))
-    while not capacity_for_step(state, scratch.log, constants):
-        state = more_room(state)
-        scratch = new_scratch(state, params, len(batch.X))
-    load_batch(scratch.work, batch.X, batch.y, batch.sample_weight)
-    error = step_on_batch(state, scratch, constants)
-    return state, History(
-        drain(scratch.log),
-        np.array([error]),
-        np.array([state.network.n_edges]),
-        np.array([state.network.n_hidden]),
-    )
+    n = len(batch.X)
+    whole = params.replace(batch_size=n, growth_batch=n)
+    data = new_data(batch.X, batch.y, whole, batch.sample_weight)
+    return adapt(state.copy(), data, whole, until=state.step + 1)
 
 
 def new_data(X: NDArray, y: NDArray, params: Params, sample_weight: NDArray | None = None) -> Data:
