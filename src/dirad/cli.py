@@ -31,6 +31,7 @@ from dirad.report.tables import Section, markdown, print_sections
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from dirad.experiments.demo import Problem
     from dirad.experiments.runner import Grown
     from dirad.growth.state import State
 
@@ -494,13 +495,16 @@ def demo(
         scikit-learn's 8 × 8 digits instead of MNIST.
     """
     from dirad.core.describe import equations
+    from dirad.experiments import demo as experiment
     from dirad.report.plots import draw_growth, draw_network
 
     _warm(common)
-    problems, remark = _demo_problems(quick)
+    problems, remark = experiment.problems(quick)
     grown = _grow_live(problems, common)
     with _status(common, "fitting what they are compared with"):
-        rows = [_demo_row(*each, common.seed) for each in zip(problems, grown, strict=True)]
+        rows = [
+            experiment.compare(*each, common.seed) for each in zip(problems, grown, strict=True)
+        ]
     note = (
         "Accuracy: on all patterns; for digits on test samples. Edges: all weights, biases apart. "
         "Beside: a perceptron that solves the task with the same seed (the smaller of n and 2n "
@@ -533,52 +537,7 @@ def demo(
     _deliver(outcome, common)
 
 
-# --- the demo's problems -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A task of two classes for the demo; `y` holds 0 and 1."""
-
-    key: str  # names files
-    name: str
-    X: Any
-    y: Any
-    X_test: Any
-    y_test: Any
-    max_edges: int
-    bits: int = 0  # of parity; 0: digits
-    image_shape: tuple[int, int] | None = None
-
-
-def _demo_problems(quick: bool) -> tuple[list[Problem], str]:
-    """Return the three problems, and a remark on where the digits come from."""
-    from dirad.experiments import pairs as experiment
-    from dirad.experiments import parity as parity_experiment
-
-    found = []
-    for bits, key, name in ((2, "xor", "XOR"), (6, "parity-6", "parity of 6 bits")):
-        X = parity_experiment.patterns(bits)
-        y = parity_experiment.odd(X, bits)
-        limit = parity_experiment.max_edges(bits)
-        found.append(Problem(key, name, X, y, X, y, limit, bits))
-    digits_4_9, side, remark = experiment.four_and_nine(small=quick)
-    found.append(
-        Problem(
-            "digits-4-9",
-            f"4 or 9, {side} × {side} pixels",
-            digits_4_9.X_train,
-            digits_4_9.y_train == 9,
-            digits_4_9.X_test,
-            digits_4_9.y_test == 9,
-            15,
-            image_shape=(side, side),
-        )
-    )
-    return found, remark
-
-
-def _grow_live(problems: Sequence[Problem], common: Common) -> list["Grown"]:
+def _grow_live(problems: Sequence["Problem"], common: Common) -> list["Grown"]:
     """Grow one network after the other, showing error, nodes and edges as they change."""
     from dirad.experiments.pairs import standardize
     from dirad.experiments.runner import grow
@@ -619,39 +578,6 @@ def _grow_live(problems: Sequence[Problem], common: Common) -> list["Grown"]:
                 grow(X, targets, params, common.seed, usable=usable, report=show, chunk=25)
             )
     return grown
-
-
-def _demo_row(problem: Problem, result: "Grown", seed: int) -> dict[str, Any]:
-    """Return what the final table says of a problem."""
-    from dirad.core.propagate import respond
-    from dirad.experiments.baselines import greedy_logistic
-    from dirad.experiments.pairs import standardize
-    from dirad.experiments.parity import smallest_mlp
-
-    X, _ = standardize(problem.X, problem.X_test)
-    answers = respond(result.network, X)[:, 0] > 0.5
-    network = result.network
-    row = {
-        "problem": problem.name,
-        "right": float((answers == (problem.y_test == 1)).mean()),
-        "edges": network.n_edges,
-        "hidden": network.n_hidden,
-        "parameters": network.n_parameters,
-        "steps": result.steps,
-        "seconds": result.seconds,
-    }
-    if problem.bits:
-        rival = smallest_mlp(problem.bits, seed)
-        name = f"MLP, {rival.hidden} hidden" + ("" if rival.solved else " (not solved)")
-        return row | {"beside": name, "its_edges": rival.edges}
-    sizes = (network.n_edges, 2 * network.n_edges, 4 * network.n_edges)
-    fitted = greedy_logistic(problem.X, problem.y, sizes)
-    scores = [(fitted[n].predict(problem.X_test) == problem.y_test).mean() for n in sizes]
-    return row | {
-        "beside": "logistic, best pixels",
-        "its_edges": " / ".join(str(n) for n in sizes),
-        "its_accuracy": " / ".join(f"{score:.4f}" for score in scores),
-    }
 
 
 # --- what all commands share -------------------------------------------------------------------

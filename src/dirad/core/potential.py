@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dirad.core.compilation import kernel
 from dirad.core.network import N_UNITS, OUTPUT, Network
+from dirad.core.propagate import inlined
 
 PULL = np.dtype(
     [
@@ -80,44 +81,62 @@ def effective_samples(work):
 def edge_potentials(plan, work, potential):
     """Gradient, net and total potential of every edge; four edges of a term at a time."""
     scale = 1.0 / effective_samples(work)
-    width = work.width[1]
     for t in range(plan.in_start.shape[0] - 1):
         p, stop = plan.in_start[t], plan.in_start[t + 1]
-        while p < stop:
-            # A group of fewer than four repeats its first edge: same work, no second loop.
-            q1 = p + 1 if p + 1 < stop else p
-            q2 = p + 2 if p + 2 < stop else p
-            q3 = p + 3 if p + 3 < stop else p
-            s0, s1 = work.edge_source[p], work.edge_source[q1]
-            s2, s3 = work.edge_source[q2], work.edge_source[q3]
-            zero = work.delta.dtype.type(0.0)
-            g0, g1, g2, g3 = zero, zero, zero, zero
-            n0, n1, n2, n3 = zero, zero, zero, zero
-            t0, t1, t2, t3 = zero, zero, zero, zero
-            for m in range(width):
-                d, x = work.delta[t, m], work.felt[t, m]
-                a0, a1 = work.state[s0, m], work.state[s1, m]
-                a2, a3 = work.state[s2, m], work.state[s3, m]
-                g0 += a0 * d
-                g1 += a1 * d
-                g2 += a2 * d
-                g3 += a3 * d
-                n0 += a0 * x
-                n1 += a1 * x
-                n2 += a2 * x
-                n3 += a3 * x
-                t0 += abs(a0 * x)
-                t1 += abs(a1 * x)
-                t2 += abs(a2 * x)
-                t3 += abs(a3 * x)
-            write_potentials(potential, plan.in_edge[q3], scale * g3, scale * n3, scale * t3)
-            write_potentials(potential, plan.in_edge[q2], scale * g2, scale * n2, scale * t2)
-            write_potentials(potential, plan.in_edge[q1], scale * g1, scale * n1, scale * t1)
-            write_potentials(potential, plan.in_edge[p], scale * g0, scale * n0, scale * t0)
+        while p + 4 <= stop:
+            four_potentials(plan, work, potential, t, p, scale)
             p += 4
+        while p < stop:
+            one_potential(plan, work, potential, t, p, scale)
+            p += 1
 
 
-@kernel
+@inlined
+def four_potentials(plan, work, potential, t, p, scale):
+    """The potentials of four edges into term t, the first at place p of the plan."""
+    s0, s1 = work.edge_source[p], work.edge_source[p + 1]
+    s2, s3 = work.edge_source[p + 2], work.edge_source[p + 3]
+    zero = work.delta.dtype.type(0.0)
+    g0, g1, g2, g3 = zero, zero, zero, zero
+    n0, n1, n2, n3 = zero, zero, zero, zero
+    t0, t1, t2, t3 = zero, zero, zero, zero
+    for m in range(work.width[1]):
+        d, x = work.delta[t, m], work.felt[t, m]
+        a0, a1 = work.state[s0, m], work.state[s1, m]
+        a2, a3 = work.state[s2, m], work.state[s3, m]
+        g0 += a0 * d
+        g1 += a1 * d
+        g2 += a2 * d
+        g3 += a3 * d
+        n0 += a0 * x
+        n1 += a1 * x
+        n2 += a2 * x
+        n3 += a3 * x
+        t0 += abs(a0 * x)
+        t1 += abs(a1 * x)
+        t2 += abs(a2 * x)
+        t3 += abs(a3 * x)
+    write_potentials(potential, plan.in_edge[p], scale * g0, scale * n0, scale * t0)
+    write_potentials(potential, plan.in_edge[p + 1], scale * g1, scale * n1, scale * t1)
+    write_potentials(potential, plan.in_edge[p + 2], scale * g2, scale * n2, scale * t2)
+    write_potentials(potential, plan.in_edge[p + 3], scale * g3, scale * n3, scale * t3)
+
+
+@inlined
+def one_potential(plan, work, potential, t, p, scale):
+    """The potentials of one edge into term t, at place p of the plan."""
+    s = work.edge_source[p]
+    zero = work.delta.dtype.type(0.0)
+    gradient, net_sum, total = zero, zero, zero
+    for m in range(work.width[1]):
+        a, x = work.state[s, m], work.felt[t, m]
+        gradient += a * work.delta[t, m]
+        net_sum += a * x
+        total += abs(a * x)
+    write_potentials(potential, plan.in_edge[p], scale * gradient, scale * net_sum, scale * total)
+
+
+@inlined
 def write_potentials(potential, e, gradient, net, total):
     """Store the three numbers of one edge."""
     potential.edges[e].gradient = gradient
@@ -129,28 +148,37 @@ def write_potentials(potential, e, gradient, net, total):
 def edge_gradients(plan, work, potential):
     """The gradient of every edge and nothing else: all that a step without growth needs."""
     scale = 1.0 / effective_samples(work)
-    width = work.width[1]
     for t in range(plan.in_start.shape[0] - 1):
         p, stop = plan.in_start[t], plan.in_start[t + 1]
-        while p < stop:
-            q1 = p + 1 if p + 1 < stop else p
-            q2 = p + 2 if p + 2 < stop else p
-            q3 = p + 3 if p + 3 < stop else p
-            s0, s1 = work.edge_source[p], work.edge_source[q1]
-            s2, s3 = work.edge_source[q2], work.edge_source[q3]
-            zero = work.delta.dtype.type(0.0)
-            g0, g1, g2, g3 = zero, zero, zero, zero
-            for m in range(width):
-                d = work.delta[t, m]
-                g0 += work.state[s0, m] * d
-                g1 += work.state[s1, m] * d
-                g2 += work.state[s2, m] * d
-                g3 += work.state[s3, m] * d
-            potential.edges[plan.in_edge[q3]].gradient = scale * g3
-            potential.edges[plan.in_edge[q2]].gradient = scale * g2
-            potential.edges[plan.in_edge[q1]].gradient = scale * g1
-            potential.edges[plan.in_edge[p]].gradient = scale * g0
+        while p + 4 <= stop:
+            four_gradients(plan, work, potential, t, p, scale)
             p += 4
+        while p < stop:
+            s = work.edge_source[p]
+            gradient = work.delta.dtype.type(0.0)
+            for m in range(work.width[1]):
+                gradient += work.state[s, m] * work.delta[t, m]
+            potential.edges[plan.in_edge[p]].gradient = scale * gradient
+            p += 1
+
+
+@inlined
+def four_gradients(plan, work, potential, t, p, scale):
+    """The gradients of four edges into term t, the first at place p of the plan."""
+    s0, s1 = work.edge_source[p], work.edge_source[p + 1]
+    s2, s3 = work.edge_source[p + 2], work.edge_source[p + 3]
+    zero = work.delta.dtype.type(0.0)
+    g0, g1, g2, g3 = zero, zero, zero, zero
+    for m in range(work.width[1]):
+        d = work.delta[t, m]
+        g0 += work.state[s0, m] * d
+        g1 += work.state[s1, m] * d
+        g2 += work.state[s2, m] * d
+        g3 += work.state[s3, m] * d
+    potential.edges[plan.in_edge[p]].gradient = scale * g0
+    potential.edges[plan.in_edge[p + 1]].gradient = scale * g1
+    potential.edges[plan.in_edge[p + 2]].gradient = scale * g2
+    potential.edges[plan.in_edge[p + 3]].gradient = scale * g3
 
 
 @kernel
