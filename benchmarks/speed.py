@@ -95,7 +95,7 @@ def speed_table(console: Console) -> bool:
     table = Table(title=f"One adaptation step: dirad's time as a multiple (batch {BATCH}, float32)")
     for column in ("edges", "nodes", "of C", "of NumPy per node", "of a PyTorch MLP step"):
         table.add_column(column, justify="right")
-    table.add_column("one call from Python / step", justify="right")
+    table.add_column("take_step from Python", justify="right")
     table.add_column("µs per step", justify="right")
     kept = True
     for n_edges in SIZES:
@@ -112,7 +112,7 @@ def speed_table(console: Console) -> bool:
             _ratio(ratio.get("C")),
             _ratio(ratio.get("NumPy")),
             _ratio(ratio.get("PyTorch")),
-            f"{1 / ratio['one call']:.2f}",
+            f"{1 / ratio['one call']:.2f}×",
             f"{1e6 * ours:.0f}",
         )
     console.print(table)
@@ -120,7 +120,8 @@ def speed_table(console: Console) -> bool:
         "A step: forward, cost, backward; gradient, net and total potential of every edge and "
         "term; update of all weights and biases. The C does the same on the same arrays and was "
         f"checked to agree. The MLP has 196-{HIDDEN}-10 nodes ({(INPUTS + OUTPUTS) * HIDDEN:,} "
-        "weights), SGD, one thread. Shortest of many measurements, taken in turns.",
+        "weights), SGD, one thread. `take_step` called from Python, as a multiple of our step, also "
+        "asks whether to grow or remove anything. Shortest of many measurements, taken in turns.",
         style="dim",
     )
     if perceptron is None:
