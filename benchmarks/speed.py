@@ -120,7 +120,7 @@ def speed_table(console: Console) -> bool:
         "A step: forward, cost, backward; gradient, net and total potential of every edge and "
         "term; update of all weights and biases. The C does the same on the same arrays and was "
         f"checked to agree. The MLP has 196-{HIDDEN}-10 nodes ({(INPUTS + OUTPUTS) * HIDDEN:,} "
-        "weights), SGD, one thread. `take_step` called from Python, as a multiple of our step, also "
+        "weights), SGD, one thread. `take_step` called from Python, a multiple of our step, also "
         "asks whether to grow or remove anything. Shortest of many measurements, taken in turns.",
         style="dim",
     )
