@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import naive
 from dirad.core.network import SOFTMAX, Network, new_network
-from dirad.core.potential import edge_gradients, term_gradients
-from dirad.core.propagate import mean_cost, new_workspace
+from dirad.core.propagate import new_workspace, respond
 from dirad.core.random import (
     NODE_REMOVAL,
     PERTURBATION,
@@ -25,16 +24,14 @@ from dirad.core.random import (
     uniform,
 )
 from dirad.growth.adapt import Batch, adapt, draw_batch, draw_wide, is_stable, new_data, step
-from dirad.growth.state import State, new_scratch, new_state
-from dirad.growth.update import move_parameters
+from dirad.growth.conflict import conflicts
+from dirad.growth.state import State, new_state
 from dirad.history import EXCHANGING, PHASE, History
 from dirad.params import Params, preset
 from networks import (
     curved_classes,
     edges_of,
     parity,
-    random_case,
-    run_passes,
     state_of,
     voted_classes,
 )
@@ -118,24 +115,22 @@ def test_another_seed_gives_another_run():
     assert first != second
 
 
-def call_kernels_one_by_one():
-    """Compile or load, outside of the loop, kernels of which the loop has its own copies."""
-    case = random_case(0)
-    params = preset("default")
-    for dtype in (np.float32, np.float64):
-        plan, work, potential = run_passes(case, dtype=dtype)
-        edge_gradients(plan, work, potential)
-        term_gradients(case.network, work, potential)
-        mean_cost(case.network, plan, work, case.cost)
-    state = state_of(case.network)
-    scratch = new_scratch(state, params, 1)
-    move_parameters(state, scratch.potential, scratch.correction, params.constants())
+def use_the_rest_of_the_library():
+    """Load what a user may call before: answers, the conflict diagnostic, single steps."""
+    params = RUNS["paper, batches"]
+    X, y = curved_classes(N, 6, 3)
+    state = new_state(6, 3, seed=5, n_samples=N)
+    for _ in range(30):
+        state, _ = step(state, Batch(X, y), params)
+    respond(state.network, X)
+    edge = next(iter(edges_of(state.network)))
+    conflicts(state.network, edge, X, y, params, order=2)
 
 
-@pytest.mark.parametrize("kernels_first", [False, True])
-def test_another_process_gives_the_same_bits(kernels_first):
-    """Whatever was compiled, loaded or called there before."""
-    command = [sys.executable, __file__, *["kernels first"] * kernels_first]
+@pytest.mark.parametrize("others_first", [False, True])
+def test_another_process_gives_the_same_bits(others_first):
+    """Whatever of the library was loaded and called there before."""
+    command = [sys.executable, __file__, *["others first"] * others_first]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert found.splitlines() == [f"{name}: {value}" for name, value in digests().items()]
 
@@ -396,6 +391,6 @@ def test_parameters_refuse_what_they_do_not_know():
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        call_kernels_one_by_one()
+        use_the_rest_of_the_library()
     for name, value in digests().items():
         print(f"{name}: {value}")

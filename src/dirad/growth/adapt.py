@@ -21,6 +21,7 @@ from dirad.core.potential import (
     term_potentials,
 )
 from dirad.core.propagate import (
+    LANES,
     Workspace,
     backward,
     forward,
@@ -259,7 +260,7 @@ def draw_batch(state, work, data, params):
             for m in range(n):
                 data.order[m] = m
             work.width[0] = n
-            work.width[1] = -(-n // 8) * 8
+            work.width[1] = -(-n // LANES) * LANES
             gather(data, data.order, n, work)
             data.epoch[0] = 0
         return
@@ -269,7 +270,7 @@ def draw_batch(state, work, data, params):
         data.epoch[0] = epoch
     start = (step % per_epoch) * n
     work.width[0] = n
-    work.width[1] = -(-n // 8) * 8
+    work.width[1] = -(-n // LANES) * LANES
     gather(data, data.order[start : start + n], n, work)
 
 
@@ -295,7 +296,7 @@ def draw_wide(state, wide, data, params):
                 chosen[count] = j
                 count += 1
     wide.width[0] = n
-    wide.width[1] = -(-n // 8) * 8
+    wide.width[1] = -(-n // LANES) * LANES
     gather(data, chosen, n, wide)
 
 

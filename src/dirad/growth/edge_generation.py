@@ -1,7 +1,7 @@
 """The first generative process: a new in-edge of weight 0, from the best-aligned source."""
 
 from dirad.core.compilation import kernel
-from dirad.core.network import FREE, N_INPUTS, N_UNITS, OUTPUT, new_edge
+from dirad.core.network import FREE, MODULATORY, N_INPUTS, N_UNITS, OUTPUT, new_edge
 from dirad.core.order import CHANGED, mark_descendants
 from dirad.core.potential import bias_exhausted, edge_exhausted
 from dirad.core.random import TIE, uniform
@@ -44,6 +44,13 @@ def may_feed_all(net, u, outputs_as_sources):
 
 
 @kernel
+def is_new(state, u):
+    """Was this node made in the current step? It has no states until the next batch."""
+    modulatory = state.network.units[u].kind == MODULATORY
+    return modulatory and state.unit_life[u].born == state.clock[STEP]
+
+
+@kernel
 def best_source(state, scratch, term, params):
     """Return the candidate with the largest |Σₘ aᵐδᵐ|, or -1 where there is none.
 
@@ -58,8 +65,10 @@ def best_source(state, scratch, term, params):
         if s < n_inputs:
             if not net.usable[s]:
                 continue
-        elif scratch.marked[s - n_inputs] or not may_feed_all(
-            net, s - n_inputs, params.outputs_as_sources
+        elif (
+            scratch.marked[s - n_inputs]
+            or not may_feed_all(net, s - n_inputs, params.outputs_as_sources)
+            or is_new(state, s - n_inputs)
         ):
             continue
         if feeds(net, plan, s, term):

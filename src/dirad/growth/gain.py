@@ -307,6 +307,8 @@ def apply_best(state, plan, log, params, room, quota, gain, source, length, prod
         if not has_room(state, log, units, cost):
             break
         if length[t] > 1:
+            if any_closes_cycle(net, plan, products[t, : length[t]], t):
+                continue
             apply_product(state, plan, log, t, products[t], length[t], params)
         elif closes_cycle(net, plan, source[t], t):
             continue
@@ -316,6 +318,15 @@ def apply_best(state, plan, log, params, room, quota, gain, source, length, prod
         added += cost
         hidden += units
     return added
+
+
+@kernel
+def any_closes_cycle(net, plan, sources, term):
+    """Would one of these sources close a cycle through a chain into `term`?"""
+    found = False
+    for s in sources:
+        found = found or closes_cycle(net, plan, s, term)
+    return found
 
 
 @kernel
