@@ -15,6 +15,7 @@ from dirad.growth.adapt import adapt, is_stable, new_data
 from dirad.growth.edge_generation import best_source
 from dirad.growth.enc import gate_at_birth, may_convert
 from dirad.growth.evidence import (
+    cross_products,
     evidence,
     needed_evidence,
     pressure_on,
@@ -237,6 +238,23 @@ def own_rows(case, found, term, has_bias):
     return np.array([np.ones(n)] * has_bias + rows).reshape(-1, n)
 
 
+def evidence_of(pressure, states, source, n):
+    """Return G of one source."""
+    cross = np.empty((1, len(pressure.own)))
+    cross_products(states, np.array([source]), pressure.own, n, cross)
+    return source_evidence(pressure, states[source], cross[0], n)
+
+
+@given(st.sampled_from((1, 7, 16, 1000, 1024, 2500)), st.integers(0, 9), st.integers(0, 5))
+def test_cross_products(n, k, count):
+    rng = np.random.default_rng(n + k)
+    states, rows = rng.normal(size=(8, n)), rng.normal(size=(k, n))
+    which = rng.integers(0, 8, count)
+    out = np.full((count, k), np.nan)
+    cross_products(states, which, rows, n, out)
+    assert out == pytest.approx(states[which] @ rows.T, rel=1e-9, abs=1e-9)
+
+
 @given(cases(n_samples=(8, 13, 261)), st.booleans())
 def test_evidence_of_a_source_is_its_efficient_score(case, has_bias):
     found = run_passes(case)
@@ -246,7 +264,7 @@ def test_evidence_of_a_source_is_its_efficient_score(case, has_bias):
             pressure = pressure_on(case.network, found.plan, found.work, t, has_bias)
             own, delta = own_rows(case, found, t, has_bias), found.work.delta[t, :n]
             for s in range(case.network.n_inputs):
-                G = source_evidence(pressure, found.work.state[s], n)
+                G = evidence_of(pressure, found.work.state, s, n)
                 expected = naive.source_evidence(own, delta, found.work.state[s, :n])
                 if expected == 0 or G == 0:
                     # Both say that next to nothing is left; where that begins, rounding decides.
@@ -261,7 +279,7 @@ def test_a_source_that_feeds_a_term_already_has_no_evidence_left(seed):
     found = run_passes(case)
     for edge in case.plain.edges.values():
         pressure = pressure_on(case.network, found.plan, found.work, edge.term, True)
-        assert source_evidence(pressure, found.work.state[edge.source], 40) < 1e-3
+        assert evidence_of(pressure, found.work.state, edge.source, 40) < 1e-3
 
 
 @given(cases(n_samples=(8, 13, 261)), st.integers(2, 4), st.integers(0, 1000))

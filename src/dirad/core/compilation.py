@@ -3,6 +3,11 @@
 Numba's own cache looks at the file of the function it compiles, not at the files of the
 functions that one calls. The cache folder is therefore named by a hash of all kernel sources.
 It lives outside the package, so a read-only installation works as well.
+
+Of two compiled functions that use the same helper with the same types, the one loaded first lends
+its copy of the helper to the other, and copies may round differently: fast-math leaves the order
+of a sum to the optimizer. Functions that Python calls for different purposes therefore take
+workspaces of different types (`propagate.Workspace` and `propagate.Answers`).
 """
 
 import hashlib
@@ -60,12 +65,13 @@ CACHE_FOLDER = _writable_cache_folder()
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function with the project's settings; cached on disk where a folder can be had."""
+    settings = {"fastmath": SAFE_FAST_MATH, "error_model": "numpy", "nogil": True}
     if not CACHE_FOLDER:
-        return numba.njit(fastmath=SAFE_FAST_MATH)(function)
+        return numba.njit(**settings)(function)
     # Numba fixes a function's cache folder when it is decorated, and only then.
     before = config.CACHE_DIR
     config.CACHE_DIR = CACHE_FOLDER
     try:
-        return numba.njit(cache=True, fastmath=SAFE_FAST_MATH, error_model="numpy")(function)
+        return numba.njit(cache=True, **settings)(function)
     finally:
         config.CACHE_DIR = before

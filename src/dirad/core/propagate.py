@@ -47,6 +47,10 @@ class Workspace(NamedTuple):
     row: NDArray  # (samples,) scratch
 
 
+class Answers(Workspace):
+    """A workspace for answers alone; of its own type, so that it shares no code with adaptation."""
+
+
 def padded(n: int) -> int:
     """Return n rounded up to whole lanes."""
     return -(-n // LANES) * LANES
@@ -81,6 +85,11 @@ def new_workspace(network: Network, n_samples: int, dtype: type = np.float64) ->
         out_term=np.zeros(edges, np.int64),
         row=aligned_zeros((columns,), dtype),
     )
+
+
+def new_answers(network: Network, n_samples: int) -> Answers:
+    """Return float64 scratch for answers to at most `n_samples` at a time."""
+    return Answers(*new_workspace(network, n_samples))
 
 
 def load_batch(
@@ -396,7 +405,7 @@ def respond(network: Network, X: NDArray, plan: Plan | None = None) -> NDArray[n
     plan = plan or new_plan(network)
     outputs = np.empty((len(X), network.n_outputs))
     chunk = 4 * TILE
-    work = new_workspace(network, min(len(X), chunk))
+    work = new_answers(network, min(len(X), chunk))
     rows = network.n_inputs + output_units(network)
     for start in range(0, len(X), chunk):
         part = X[start : start + chunk]

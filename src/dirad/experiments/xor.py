@@ -18,7 +18,7 @@ from dirad.core.propagate import (
     forward,
     load_batch,
     mean_cost,
-    new_workspace,
+    new_answers,
     output_units,
 )
 from dirad.growth.adapt import adapt, is_stable, new_data
@@ -155,7 +155,7 @@ def _agrees(edge: Edge) -> bool:
 def _measure(number: int, title: str, step: int, network: Network, params: Params) -> Stage:
     """Return a stage: states, deltas and gradients of all four patterns. Its text comes later."""
     network = network.copy()
-    plan, work = new_plan(network), new_workspace(network, len(PATTERNS))
+    plan, work = new_plan(network), new_answers(network, len(PATTERNS))
     cost = params.constants().cost
     tolerance = 0.0 if params.ordering == "gain" else params.acceptable_mismatch
     load_batch(work, PATTERNS, TARGETS)

@@ -28,7 +28,7 @@ from dirad.core.propagate import (
     mean_cost,
     new_workspace,
 )
-from dirad.core.random import GROWTH_SAMPLE, SHUFFLE, bits, mix, shuffle
+from dirad.core.random import GROWTH_SAMPLE, SHUFFLE, shuffle
 from dirad.growth.gain import MAX_ORDER, fade_weakest, grow_by_gain
 from dirad.growth.priority import grow_unrestricted, grow_v1
 from dirad.growth.removal import remove_useless
@@ -71,13 +71,14 @@ class Batch(NamedTuple):
 
 
 class Data(NamedTuple):
-    """A data set as kernels read it: features and targets along rows, samples along columns."""
+    """A data set as kernels read it. A sample is a row: drawing it reads one piece of memory."""
 
-    inputs: NDArray  # (inputs, samples)
-    targets: NDArray  # (outputs, samples)
+    inputs: NDArray  # (samples, inputs)
+    targets: NDArray  # (samples, outputs)
     sample_weight: NDArray  # (samples,)
     order: NDArray[np.int64]  # (samples,) the current epoch's order of samples
     epoch: NDArray[np.int64]  # (1,) the epoch `order` belongs to, -1: none
+    first: NDArray[np.int64]  # (1,) step of the first batch if they come in given order, else -1
 
 
 @kernel
@@ -231,17 +232,10 @@ def capacity_for_step(state, log, params):
 @kernel
 def gather(data, chosen, n, work):
     """Copy the chosen samples into the workspace."""
-    width = work.width[1]
-    for f in range(data.inputs.shape[0]):
-        for m in range(n):
-            work.state[f, m] = data.inputs[f, chosen[m]]
-        for m in range(n, width):
-            work.state[f, m] = 0.0
-    for f in range(data.targets.shape[0]):
-        for m in range(n):
-            work.target[f, m] = data.targets[f, chosen[m]]
-        for m in range(n, width):
-            work.target[f, m] = 0.0
+    width = -(-n // LANES) * LANES
+    work.width[0], work.width[1] = n, width
+    transpose(data.inputs, chosen, n, work.state, width)
+    transpose(data.targets, chosen, n, work.target, width)
     for m in range(n):
         work.sample_weight[m] = data.sample_weight[chosen[m]]
     for m in range(n, width):
@@ -249,18 +243,33 @@ def gather(data, chosen, n, work):
 
 
 @kernel
+def transpose(samples, chosen, n, rows, width):
+    """Write chosen samples into columns; a few of them at a time, which stay in the cache."""
+    for lo in range(0, n, LANES):
+        hi = min(lo + LANES, n)
+        for f in range(samples.shape[1]):
+            for m in range(lo, hi):
+                rows[f, m] = samples[chosen[m], f]
+    for f in range(samples.shape[1]):
+        for m in range(n, width):
+            rows[f, m] = 0.0
+
+
+@kernel
 def draw_batch(state, work, data, params):
     """The batch of the current step: the next part of the epoch's order, keyed by the seed."""
-    n_samples = data.inputs.shape[1]
+    n_samples = data.inputs.shape[0]
     n = min(params.batch_size, n_samples)
     per_epoch = max(n_samples // n, 1)
     step = state.clock[STEP]
+    if data.first[0] >= 0:
+        start = (step - data.first[0]) * n
+        gather(data, data.order[start : start + n], n, work)
+        return
     if n == n_samples:
         if data.epoch[0] < 0:  # the whole data set is the batch: it never changes
             for m in range(n):
                 data.order[m] = m
-            work.width[0] = n
-            work.width[1] = -(-n // LANES) * LANES
             gather(data, data.order, n, work)
             data.epoch[0] = 0
         return
@@ -269,35 +278,16 @@ def draw_batch(state, work, data, params):
         shuffle(state.clock[SEED], SHUFFLE, epoch, data.order)
         data.epoch[0] = epoch
     start = (step % per_epoch) * n
-    work.width[0] = n
-    work.width[1] = -(-n // LANES) * LANES
     gather(data, data.order[start : start + n], n, work)
 
 
 @kernel
 def draw_wide(state, wide, data, params):
-    """The samples of a round of growth: all, or a keyed random part without repetition."""
-    n_samples = data.inputs.shape[1]
-    n = min(params.growth_batch, n_samples)
-    chosen = np.empty(n, np.int64)
-    if n == n_samples:
-        for m in range(n):
-            chosen[m] = m
-    else:
-        # A random stride through the samples: no repetition, no memory of the whole order.
-        base = bits(state.clock[SEED], GROWTH_SAMPLE, state.clock[STEP], 0)
-        taken = np.zeros(n_samples, np.bool_)
-        count, i = 0, 0
-        while count < n:
-            j = np.int64(mix(base ^ np.uint64(i)) % np.uint64(n_samples))
-            i += 1
-            if not taken[j]:
-                taken[j] = True
-                chosen[count] = j
-                count += 1
-    wide.width[0] = n
-    wide.width[1] = -(-n // LANES) * LANES
-    gather(data, chosen, n, wide)
+    """The samples of a round of growth: all, or a keyed random part; in random order."""
+    n_samples = data.inputs.shape[0]
+    order = np.empty(n_samples, np.int64)
+    shuffle(state.clock[SEED], GROWTH_SAMPLE, state.clock[STEP], order)
+    gather(data, order, min(params.growth_batch, n_samples), wide)
 
 
 @kernel
@@ -346,16 +336,27 @@ def step(state: State, batch: Batch, params: Params) -> tuple[State, History]:
     return adapt(state.copy(), data, whole, until=state.step + 1)
 
 
-def new_data(X: NDArray, y: NDArray, params: Params, sample_weight: NDArray | None = None) -> Data:
-    """Lay a data set out for kernels. X is (n, inputs), y is (n, outputs)."""
+def new_data(
+    X: NDArray,
+    y: NDArray,
+    params: Params,
+    sample_weight: NDArray | None = None,
+    first: int | None = None,
+) -> Data:
+    """Lay a data set out for kernels. X is (n, inputs), y is (n, outputs).
+
+    Batches are drawn at random; with `first`, they are taken in the order in which they stand
+    here, beginning at that step.
+    """
     dtype = working_type(params)
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)
     return Data(
-        inputs=np.ascontiguousarray(X.T, dtype),
-        targets=np.ascontiguousarray(y.T, dtype),
+        inputs=np.ascontiguousarray(X, dtype),
+        targets=np.ascontiguousarray(y, dtype),
         sample_weight=np.ascontiguousarray(weight, dtype),
-        order=np.zeros(len(X), np.int64),
+        order=np.arange(len(X)),
         epoch=np.array([-1], np.int64),
+        first=np.array([-1 if first is None else first], np.int64),
     )
 
 
@@ -376,7 +377,7 @@ def adapt(
     constants = params.constants()
     history = History()
     stop = params.max_steps + params.settle_steps + 1 if until is None else until
-    n = data.inputs.shape[1]
+    n = data.inputs.shape[0]
     scratch, wide = _scratch_for(state, params, n)
     data.epoch[0] = -1  # a new workspace holds no batch yet
     while state.step < stop:

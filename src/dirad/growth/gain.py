@@ -16,6 +16,7 @@ from dirad.core.order import mark_ancestors, mark_descendants, reaches, rebuild
 from dirad.growth.edge_generation import feeds, generate_edge, may_feed_all
 from dirad.growth.enc import convert
 from dirad.growth.evidence import (
+    cross_products,
     needed_evidence,
     pressure_on,
     product_evidence,
@@ -26,6 +27,8 @@ from dirad.growth.state import N_SAMPLES, STEP, count_hidden, has_room
 MAX_ORDER = 16  # longest product that can be represented
 YOUTH = 4  # rounds of growth for which a new edge counts as young
 PAIR_BUDGET = 5e8  # multiplications spent on pairs of sources for one term
+SCREENED = 1000  # samples on which all pairs are compared
+KEPT = 64  # pairs that are then compared on the whole batch
 
 
 @kernel
@@ -53,11 +56,15 @@ def list_candidates(net, reach, unit, params, candidates):
 @kernel
 def best_single(net, plan, work, term, pressure, candidates, evidences):
     """Return (G, source) of the best new in-edge of a term; write G of all into `evidences`."""
+    n = work.width[0]
     best, best_source = 0.0, np.int64(-1)
     evidences[:] = 0.0
-    for s in candidates:
+    cross = np.empty((candidates.shape[0], pressure.own.shape[0]))
+    cross_products(work.state, candidates, pressure.own, n, cross)
+    for i in range(candidates.shape[0]):
+        s = candidates[i]
         if not feeds(net, plan, s, term):
-            G = source_evidence(pressure, work.state[s], work.width[0])
+            G = source_evidence(pressure, work.state[s], cross[i], n)
             evidences[s] = G
             if G > best:
                 best, best_source = G, s
@@ -116,20 +123,35 @@ def best_pair(state, plan, work, term, pressure, firsts, candidates, rows, found
     `firsts` are the leading ones of `candidates`. A source may be multiplied with itself.
     """
     n = work.width[0]
-    best_rate, best_G = 0.0, 0.0
+    few = min(n, SCREENED)  # samples stand in random order: the first ones are as good as any
+    kept = np.zeros(KEPT)
+    pairs = np.full((KEPT, 2), -1, np.int64)
+    worst = 0
     pair = np.empty(2, np.int64)
     for i in range(firsts.shape[0]):
         pair[0] = firsts[i]
         source = work.state[pair[0]]
-        multiply_rows(rows[0, 0], rows[1, 0], pressure.residual, pressure.square, source, n)
+        multiply_rows(rows[0, 0], rows[1, 0], pressure.residual, pressure.square, source, few)
         for j in range(i, candidates.shape[0]):
-            G = product_evidence(rows[0, 0], rows[1, 0], work.state[candidates[j]], n)
-            if G > 2.0 * best_rate:  # a pair adds two edges at least
+            G = product_evidence(rows[0, 0], rows[1, 0], work.state[candidates[j]], few)
+            if G > 2.0 * kept[worst]:  # a pair adds two edges at least
                 pair[1] = candidates[j]
                 cost, _ = product_cost(state, plan, term, pair, 2)
-                if G > cost * best_rate:
-                    best_rate, best_G = G / cost, G
-                    found[0], found[1] = pair[0], pair[1]
+                if G > cost * kept[worst]:
+                    kept[worst] = G / cost
+                    pairs[worst] = pair
+                    worst = np.argmin(kept)
+    best_rate, best_G = 0.0, 0.0
+    for i in range(KEPT):
+        if kept[i] == 0.0:
+            continue
+        source = work.state[pairs[i, 0]]
+        multiply_rows(rows[0, 0], rows[1, 0], pressure.residual, pressure.square, source, n)
+        G = product_evidence(rows[0, 0], rows[1, 0], work.state[pairs[i, 1]], n)
+        cost, _ = product_cost(state, plan, term, pairs[i], 2)
+        if G > cost * best_rate:
+            best_rate, best_G = G / cost, G
+            found[0], found[1] = pairs[i, 0], pairs[i, 1]
     return best_G
 
 
@@ -183,7 +205,7 @@ def search_products(state, plan, work, term, params, pressure, candidates, singl
     Pairs are always looked at. Longer products only while nothing shorter is significant, and as
     long as the products of that length can all be tried. `single` is G of the best single source.
     """
-    count, n = candidates.shape[0], work.width[0]
+    count, n = candidates.shape[0], min(work.width[0], SCREENED)
     if params.product_order < 2 or params.enc == 0 or count == 0:
         return 0.0, 0
     firsts = candidates
