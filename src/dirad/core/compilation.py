@@ -26,7 +26,7 @@ config: Any = _config  # its settings are made at run time, unseen by type check
 SAFE_FAST_MATH = {"reassoc", "nsz", "contract", "arcp"}
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_KERNEL_FOLDERS = ("core", "growth", "preval")
+_KERNEL_FOLDERS = ("core", "growth")
 
 
 def source_digest() -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.compilation import kernel
-from dirad.core.network import N_EDGES, N_INPUTS, N_OUTPUTS, N_UNITS
+from dirad.core.network import N_EDGES, N_INPUTS, N_OUTPUTS, N_UNITS, Network, with_capacity
 from dirad.core.potential import (
     edge_gradients,
     edge_potentials,
@@ -360,6 +360,75 @@ def new_data(
     )
 
 
+class Desk:
+    """Workspaces that networks with the same inputs and outputs use in turn, one at a time."""
+
+    def __init__(self, params: Params, n_samples: int) -> None:
+        self.params = params
+        self.n_work = min(params.batch_size, n_samples)
+        self.n_wide = min(params.growth_batch, n_samples) if params.ordering == "gain" else 1
+        self._spaces: tuple[Workspace, Workspace] | None = None
+
+    def spaces(self, network: Network) -> tuple[Workspace, Workspace]:
+        """Return a workspace for steps and one for rounds of growth that hold this network."""
+        if self._spaces is not None:
+            work = self._spaces[0]
+            units, edges = len(work.term_0), len(work.edge_weight)
+            if units >= len(network.units) and edges >= len(network.edges):
+                return self._spaces
+            # Half as much again: others that come to this desk grow too.
+            network = with_capacity(
+                network,
+                max(units, 3 * len(network.units) // 2),
+                max(edges, 3 * len(network.edges) // 2),
+            )
+        dtype = working_type(self.params)
+        self._spaces = (
+            new_workspace(network, self.n_work, dtype),
+            new_workspace(network, self.n_wide, dtype),
+        )
+        return self._spaces
+
+
+class Adaptation:
+    """A network on its way to stability, with what its steps use up, kept from call to call."""
+
+    def __init__(self, state: State, params: Params) -> None:
+        self.state = state
+        self.params = params
+        self.constants = params.constants()
+        self._scratch: Scratch | None = None
+
+    @property
+    def stable(self) -> bool:
+        """Has the network finished adapting?"""
+        return is_stable(self.state)
+
+    def advance(self, data: Data, until: int, desk: Desk) -> History:
+        """Take steps on `data` until the network is stable, or until step `until`."""
+        history = History()
+        data.epoch[0] = -1  # the workspace holds another's batch, or none
+        result = RAN
+        while self.state.step < until and result != DONE:
+            first = self.state.step
+            error = np.zeros(until - first)
+            edges, hidden = np.zeros((2, until - first), np.int64)
+            work, wide = desk.spaces(self.state.network)
+            if self._scratch is None:
+                self._scratch = new_scratch(self.state, self.params, desk.n_work, work)
+            scratch = self._scratch._replace(work=work)
+            result = run(
+                self.state, scratch, wide, data, self.constants, until, error, edges, hidden
+            )
+            taken = self.state.step - first
+            events = drain(scratch.log)
+            history.extend(History(events, error[:taken], edges[:taken], hidden[:taken]))
+            if result == FULL:
+                self.state, self._scratch = more_room(self.state), None
+                data.epoch[0] = -1
+        return history
+
+
 def adapt(
     state: State,
     data: Data,
@@ -374,36 +443,15 @@ def adapt(
     The state given is used up: go on with the one returned. `report` is called with the state
     after every `chunk` steps.
     """
-    constants = params.constants()
-    history = History()
+    adaptation, history = Adaptation(state, params), History()
+    desk = Desk(params, len(data.inputs))
     stop = params.max_steps + params.settle_steps + 1 if until is None else until
-    n = data.inputs.shape[0]
-    scratch, wide = _scratch_for(state, params, n)
-    data.epoch[0] = -1  # a new workspace holds no batch yet
-    while state.step < stop:
-        target = min(state.step + chunk, stop)
-        first = state.step
-        error = np.zeros(target - first)
-        edges, hidden = np.zeros((2, target - first), np.int64)
-        result = run(state, scratch, wide, data, constants, target, error, edges, hidden)
-        taken = state.step - first
-        history.extend(History(drain(scratch.log), error[:taken], edges[:taken], hidden[:taken]))
-        if report is not None and taken:
-            report(state)
-        if result == DONE:
-            break
-        if result == FULL:
-            state = more_room(state)
-            data.epoch[0] = -1
-            scratch, wide = _scratch_for(state, params, n)
-    return state, history
-
-
-def _scratch_for(state: State, params: Params, n_samples: int) -> tuple[Scratch, Workspace]:
-    """Return scratch for steps, and a workspace for rounds of growth where there are any."""
-    scratch = new_scratch(state, params, min(params.batch_size, n_samples))
-    n_wide = min(params.growth_batch, n_samples) if params.ordering == "gain" else 1
-    return scratch, new_workspace(state.network, n_wide, working_type(params))
+    while adaptation.state.step < stop and not adaptation.stable:
+        before = adaptation.state.step
+        history.extend(adaptation.advance(data, min(before + chunk, stop), desk))
+        if report is not None and adaptation.state.step > before:
+            report(adaptation.state)
+    return adaptation.state, history
 
 
 def is_stable(state: State) -> bool:

@@ -132,14 +132,16 @@ def with_room(state: State, units: int, edges: int) -> State:
     )
 
 
-def new_scratch(state: State, params: Params, n_samples: int) -> Scratch:
-    """Return scratch for batches of at most `n_samples`."""
+def new_scratch(
+    state: State, params: Params, n_samples: int, work: Workspace | None = None
+) -> Scratch:
+    """Return scratch for batches of at most `n_samples`; `work` may be one that others use too."""
     network = state.network
     units, edges = len(network.units), len(network.edges)
     ages = np.arange(1, 2001)[:, None]
     return Scratch(
         plan=new_plan(network),
-        work=new_workspace(network, n_samples, working_type(params)),
+        work=work or new_workspace(network, n_samples, working_type(params)),
         potential=new_potential(network),
         log=Log(np.zeros(1, np.int64), np.zeros(4 * (units + edges) + 64, RECORD)),
         marked=np.zeros(units, np.bool_),

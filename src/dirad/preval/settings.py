@@ -1,0 +1,68 @@
+"""The constants of PREVAL, with the paper's symbols, and the two presets."""
+
+import dataclasses
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from dirad.params import Params, preset
+from dirad.preval.connectivity import CONNECTIVITY
+
+TESTS = ("invalid share", "mean error")
+ROUTINGS = ("conflicts", "squared error")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Chosen before a system begins, constant while it lives. Defaults are the paper's."""
+
+    l0: Params = field(default_factory=lambda: preset("paper"))
+    l1: Params = field(default_factory=lambda: preset("paper"))
+
+    # --- L1
+    connectivity: str = "strict"  # which nodes may predict which
+    T_CP: float = 0.10  # T_CP: mean error below which a node is confidently predicted
+
+    # --- validation
+    T_conf: float = 1.5  # T_conf: a node is conflicted above μ + T_conf·σ
+    T_SV: float = 0.01  # T_SV: share of conflicted nodes from which a sample is invalid
+    epsilon_IS: float = 0.2  # ε_IS: margin on R_IS up to which a batch is validated
+    test: str = "invalid share"  # what tells a new task: the paper's rule, or the mean error
+    false_alarms: float = 1e-4  # "mean error": chance that a known batch is taken for new
+    routing: str = "conflicts"  # what a sample is routed by
+
+    # --- the stream
+    buffer_size: int = 0  # samples of the task at hand that are kept; 0: a batch is one step
+    steps_per_batch: int = 1  # steps after each batch
+    held_out: float = 0.0  # share of the buffer that calibrates and is not fitted to
+
+    def __post_init__(self) -> None:
+        for name, choices in (
+            ("connectivity", CONNECTIVITY),
+            ("test", TESTS),
+            ("routing", ROUTINGS),
+        ):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, (int, float)) and not 0 <= value < float("inf"):
+                raise ValueError(f"{item.name} must be finite and not negative, got {value!r}")
+        if 0 < self.buffer_size < self.l0.batch_size:
+            raise ValueError(
+                f"buffer_size must hold a batch of {self.l0.batch_size}, got {self.buffer_size}"
+            )
+        if not 0 <= self.held_out < 1:
+            raise ValueError(f"held_out must be in [0, 1), got {self.held_out!r}")
+
+    def replace(self, **changes: Any) -> "Settings":
+        """Return a copy with some constants changed; an unknown name is an error."""
+        known = [item.name for item in fields(self)]
+        for name in changes:
+            if name not in known:
+                raise TypeError(f"unknown setting {name!r}; known: {', '.join(sorted(known))}")
+        return dataclasses.replace(self, **changes)
+
+
+PRESETS: dict[str, Settings] = {
+    "paper": Settings(),
+}
