@@ -1,7 +1,7 @@
 """Networks that grow only what the data demands."""
 
 from dirad.core.network import Network
-from dirad.estimators import DIRADClassifier, DIRADRegressor
+from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier
 from dirad.growth.adapt import Batch, adapt, new_data, step
 from dirad.growth.state import State, new_state
 from dirad.history import Event, History
@@ -17,6 +17,7 @@ __all__ = [
     "Event",
     "History",
     "Network",
+    "PREVALClassifier",
     "Params",
     "State",
     "adapt",

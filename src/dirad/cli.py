@@ -594,7 +594,7 @@ def _stderr(common: Common) -> Console:
 
 
 def _workers(common: Common) -> int:
-    from dirad.experiments.runner import cores
+    from dirad.preval.system import cores
 
     return common.workers or cores()
 

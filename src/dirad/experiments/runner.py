@@ -6,7 +6,6 @@ thread, so that the results are the same for any number of workers.
 
 import hashlib
 import math
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -25,11 +24,6 @@ from dirad.params import Params
 
 Result = TypeVar("Result")
 Progress = Callable[[int, int], None]  # called with the runs done and the runs in all
-
-
-def cores() -> int:
-    """Return the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def warm(preset: str = "default") -> None:

@@ -404,6 +404,10 @@ class Adaptation:
         """Has the network finished adapting?"""
         return is_stable(self.state)
 
+    def replace(self, state: State) -> None:
+        """Go on from another state."""
+        self.state, self._scratch = state, None
+
     def advance(self, data: Data, until: int, desk: Desk) -> History:
         """Take steps on `data` until the network is stable, or until step `until`."""
         history = History()

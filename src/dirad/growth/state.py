@@ -7,9 +7,12 @@ from numpy.typing import NDArray
 
 from dirad.core.compilation import kernel
 from dirad.core.network import (
+    FREE_UNIT,
     LOGISTIC,
     N_EDGES,
+    N_OUTPUTS,
     N_UNITS,
+    OUTPUT,
     Network,
     extended,
     new_network,
@@ -130,6 +133,21 @@ def with_room(state: State, units: int, edges: int) -> State:
         bias_mean=extended(state.bias_mean, units, 0.0),
         bias_square=extended(state.bias_square, units, 0.0),
     )
+
+
+def with_output(state: State) -> State:
+    """Return the state with one more output, which has no edge yet: all others stay as they are."""
+    network = state.network
+    unit = int(network.counts[N_UNITS])
+    if unit == len(network.units):
+        state = with_room(state, unit + 16, len(network.edges))
+    for one in (state.network, state.best):
+        one.units[unit] = FREE_UNIT
+        one.units["kind"][unit] = OUTPUT
+        one.units["output"][unit] = one.counts[N_OUTPUTS]
+        one.counts[N_UNITS] = unit + 1
+        one.counts[N_OUTPUTS] += 1
+    return state
 
 
 def new_scratch(

@@ -86,7 +86,7 @@ class Prediction:
         self.targets = np.flatnonzero(~outputs)  # columns of `states`
         allowed = allowed_sources(l0, self.nodes[self.targets], self.nodes, settings.connectivity)
         self.pathways = []
-        transfer = LOGISTIC if settings.l1.cost == "squared" and settings.l1.gamma > 1 else LINEAR
+        transfer = LINEAR if settings.standardize else LOGISTIC  # states beyond [0, 1], or within
         for row, target in zip(allowed, self.targets, strict=True):
             # The seed of a pathway depends on the node it predicts, not on its neighbours.
             own = int(bits(seed, PATHWAY, 0, int(self.nodes[target]))) >> 1
@@ -118,6 +118,13 @@ class Prediction:
         taken = max(pathway.state.step for pathway in self.pathways) - self.step
         self.step += taken
         return taken
+
+    def advance_on(self, X: NDArray, steps: int, threads: int = 1) -> None:
+        """Take steps on batches drawn from X."""
+        states = self.states(X)
+        data = new_data(states, np.zeros((len(X), 1)), self.settings.l1)
+        self._advance_all(data, states, self.step + steps, threads)
+        self.step = max(pathway.state.step for pathway in self.pathways)
 
     def _advance_all(self, data: Data, states: NDArray, until: int, threads: int) -> None:
         active = [i for i, pathway in enumerate(self.pathways) if not pathway.stable]
@@ -157,6 +164,16 @@ class Prediction:
             return np.zeros((len(X), 0))
         states = self.states(X)
         return np.abs(respond(self.network, states) - states[:, self.targets])
+
+    @property
+    def n_parameters(self) -> int:
+        """Edges, biases and Ks, and the scaling of the states."""
+        networks = [path.state.network for path in self.pathways]
+        if self.network is not None:
+            networks = [self.network]
+        return sum(network.n_parameters for network in networks) + 2 * int(
+            np.count_nonzero(self.span != 1.0)
+        )
 
     def progress(self) -> tuple[NDArray, NDArray, NDArray]:
         """Return per step: the mean squared error over targets, the edges, the hidden nodes."""

@@ -7,9 +7,6 @@ from typing import Any
 from dirad.params import Params, preset
 from dirad.preval.connectivity import CONNECTIVITY
 
-TESTS = ("invalid share", "mean error")
-ROUTINGS = ("conflicts", "squared error")
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -26,23 +23,20 @@ class Settings:
     T_conf: float = 1.5  # T_conf: a node is conflicted above μ + T_conf·σ
     T_SV: float = 0.01  # T_SV: share of conflicted nodes from which a sample is invalid
     epsilon_IS: float = 0.2  # ε_IS: margin on R_IS up to which a batch is validated
-    test: str = "invalid share"  # what tells a new task: the paper's rule, or the mean error
-    false_alarms: float = 1e-4  # "mean error": chance that a known batch is taken for new
-    routing: str = "conflicts"  # what a sample is routed by
+    false_alarms: float = 1e-4  # ours: chance that a batch of a known task is taken for new
 
     # --- the stream
+    standardize: bool = False  # inputs, by the mean and spread of the first batch
     buffer_size: int = 0  # samples of the task at hand that are kept; 0: a batch is one step
+    begin: int = 0  # samples of a new task that are collected before the first step
     steps_per_batch: int = 1  # steps after each batch
     held_out: float = 0.0  # share of the buffer that calibrates and is not fitted to
 
     def __post_init__(self) -> None:
-        for name, choices in (
-            ("connectivity", CONNECTIVITY),
-            ("test", TESTS),
-            ("routing", ROUTINGS),
-        ):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
+        if self.connectivity not in CONNECTIVITY:
+            raise ValueError(
+                f"connectivity must be one of {CONNECTIVITY}, got {self.connectivity!r}"
+            )
         for item in fields(self):
             value = getattr(self, item.name)
             if isinstance(value, (int, float)) and not 0 <= value < float("inf"):
@@ -50,6 +44,10 @@ class Settings:
         if 0 < self.buffer_size < self.l0.batch_size:
             raise ValueError(
                 f"buffer_size must hold a batch of {self.l0.batch_size}, got {self.buffer_size}"
+            )
+        if self.begin > self.buffer_size:
+            raise ValueError(
+                f"begin must not exceed buffer_size = {self.buffer_size}, got {self.begin}"
             )
         if not 0 <= self.held_out < 1:
             raise ValueError(f"held_out must be in [0, 1), got {self.held_out!r}")
@@ -65,4 +63,25 @@ class Settings:
 
 PRESETS: dict[str, Settings] = {
     "paper": Settings(),
+    "default": Settings(
+        l0=preset("default", max_edges=60, settle_steps=1500, max_steps=5000),
+        l1=preset(
+            "default",
+            cost="squared",
+            gamma=0.01,
+            max_edges=20,
+            overshoot=1.0,
+            swaps=0,
+            breadth=0,
+            product_order=1,
+            growth_batch=2000,
+            settle_steps=500,
+            max_steps=1500,
+        ),
+        standardize=True,
+        buffer_size=10_000,
+        begin=2000,
+        steps_per_batch=200,
+        held_out=0.2,
+    ),
 }

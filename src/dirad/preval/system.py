@@ -6,6 +6,7 @@ new model is opened. Samples to be answered go, one by one, to the model with th
 conflicted nodes; of equals, to the oldest.
 """
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.random import bits
-from dirad.preval.model import STABLE, Model, Verdict
+from dirad.preval.model import STABLE, BufferModel, Model, StreamModel, Verdict
 from dirad.preval.settings import Settings
 
 MODEL = 100  # purpose of the random key of a model
+UNUSUAL = 3.0  # novelty above which a sample is left to the model that is still adapting
+
+
+def cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -33,17 +40,18 @@ class System:
     """The models, and the flow of batches and samples among them."""
 
     def __init__(
-        self, n_inputs: int, n_outputs: int, settings: Settings, *, seed: int = 0, threads: int = 1
+        self, n_inputs: int, n_classes: int, settings: Settings, *, seed: int = 0, threads: int = 1
     ) -> None:
         self.n_inputs = n_inputs
-        self.n_outputs = n_outputs
+        self.n_classes = n_classes  # known so far; only the paper's models need to know all
         self.settings = settings
         self.seed = seed
         self.threads = threads
         self.models: list[Model] = []
         self.events: list[Event] = []
         self.batches = 0  # seen
-        self.last: tuple[NDArray, NDArray] | None = None  # the last batch an adapting model took
+        self.offset = np.zeros(n_inputs)  # by which inputs are standardized
+        self.scale = np.ones(n_inputs)
         self._latest: int | None = None  # the model that took the last batch
 
     @property
@@ -63,11 +71,19 @@ class System:
 
     def judge(self, X: NDArray) -> list[Verdict]:
         """Return what each stable model says of a batch."""
+        X = self.scaled(X)
         return [model.judge(X) for model in self.stable]
 
-    def learn(self, X: NDArray, targets: NDArray) -> None:
-        """Take whole batches, in order. X is (n, inputs), targets are (n, outputs)."""
+    def learn(self, X: NDArray, y: NDArray[np.int64], *, until_stable: bool = False) -> int:
+        """Take whole batches, in order; return how many samples were taken.
+
+        X is (n, inputs), y are class codes from 0. A rest that makes no batch is left, and with
+        `until_stable` also all that comes after no model is adapting any more.
+        """
         size = self.settings.l0.batch_size
+        if len(X) >= size and not self.models and self.settings.standardize:
+            self._learn_scale(X[:size])
+        X = self.scaled(X)
         start = 0
         while start + size <= len(X):
             model = self.adapting
@@ -76,45 +92,57 @@ class System:
             if model is None:
                 self.batches += 1
                 start += size
-                continue
-            start += size * self._adapt(model, X[start:], targets[start:])
+            else:
+                start += size * self._adapt(model, X[start:], y[start:])
+            if until_stable and self.adapting is None:
+                break
+        if start:
+            self.n_classes = max(self.n_classes, int(y[:start].max()) + 1)
+        return start
+
+    def _learn_scale(self, X: NDArray) -> None:
+        """Take the scale of the inputs from the first batch, for all models alike."""
+        spread = X.std(axis=0)
+        # An input that did not vary there may vary later: then by about as much as the others.
+        floor = 0.1 * float(np.sqrt(np.mean(spread**2)))
+        self.offset = X.mean(axis=0)
+        self.scale = np.maximum(spread, floor) if floor > 0 else np.ones(len(spread))
+
+    def scaled(self, X: NDArray) -> NDArray:
+        """Return inputs as the networks see them."""
+        return (X - self.offset) / self.scale if self.settings.standardize else X
 
     def _choose(self, batch: NDArray) -> Model | None:
         """Return a new model where no stable one knows the batch, else None: it is processed."""
-        verdicts = self.judge(batch)
-        evidence = {
-            "invalid_share": [v.invalid_share for v in verdicts],
-            "limit": [v.limit for v in verdicts],
-        }
+        verdicts = [model.judge(batch) for model in self.stable]
+        evidence = {"value": [v.value for v in verdicts], "limit": [v.limit for v in verdicts]}
         known = [v for v in verdicts if v.validated]
         if known:
-            best = min(known, key=lambda v: v.invalid_share)  # of equals the oldest
+            best = min(known, key=lambda v: v.value)  # of equals the oldest
             if best.model != self._latest:
                 self.events.append(Event(self.batches, "chosen", best.model, evidence))
             self._latest = best.model
             return None
         number = len(self.models)
         seed = int(bits(self.seed, MODEL, 0, number)) % 2**62
-        model = Model(number, self.n_inputs, self.n_outputs, self.settings, seed)
+        model: Model
+        if self.settings.buffer_size:
+            worth = self.scale / np.sqrt(np.mean(self.scale**2))
+            model = BufferModel(number, self.n_inputs, self.settings, seed, worth)
+        else:
+            model = StreamModel(number, self.n_inputs, self.n_classes, self.settings, seed)
         self.models.append(model)
         self.events.append(Event(self.batches, "opened", number, evidence))
         self._latest = number
         return model
 
-    def _adapt(self, model: Model, X: NDArray, targets: NDArray) -> int:
-        """Let a model adapt to as many batches as it needs; return how many it used."""
-        size = self.settings.l0.batch_size
-        used, n_batches = 0, len(X) // size
-        while used < n_batches and model.phase != STABLE:
-            before = model.phase
-            # One phase at a time, so that each event has its batch.
-            taken = model.learn(X[used * size :], targets[used * size :], self.threads)
-            used += taken
-            self.batches += taken
-            if model.phase != before:
-                self._record_phase(model)
-        last = slice((used - 1) * size, used * size)
-        self.last = (X[last].copy(), targets[last].copy())
+    def _adapt(self, model: Model, X: NDArray, y: NDArray[np.int64]) -> int:
+        """Let a model adapt to as many batches as its phase needs; return how many it used."""
+        before = model.phase
+        used = model.learn(X, y, self.threads)
+        self.batches += used
+        if model.phase != before:
+            self._record_phase(model)
         return used
 
     def _record_phase(self, model: Model) -> None:
@@ -130,42 +158,72 @@ class System:
         kind = "stable" if model.phase == STABLE else "L0 stable"
         self.events.append(Event(self.batches, kind, model.number, evidence))
 
-    def finish(self) -> None:
-        """Bring an adapting model to stability now, on the last batch it took."""
-        model = self.adapting
-        if model is None or self.last is None:
-            return
-        if model.l1 is None:
-            model.finish_l0(self.last[0])
+    def finish(self, X: NDArray, y: NDArray[np.int64]) -> None:
+        """Bring an adapting model to stability now, with the data at hand.
+
+        X and y are what is left of the stream: fewer samples than a batch, or none.
+        """
+        if len(X) and not self.models and self.settings.standardize:
+            self._learn_scale(X)
+        if len(X):
+            X = self.scaled(X)
+            self.n_classes = max(self.n_classes, int(y.max()) + 1)
+            model = self.adapting or self._choose(X)
+            if model is not None:
+                model.keep(X, y)
+        while (model := self.adapting) is not None:
+            model.finish(self.threads)
             self._record_phase(model)
-        model.finish_l1(self.last[0], self.threads)
-        self._record_phase(model)
 
     # ---------------------------------------------------------------- answers
 
-    def ratios(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the share of conflicted nodes per sample and stable model: (samples, models)."""
+    def scores(self, X: NDArray) -> NDArray[np.float64]:
+        """Return how little each stable model knows each sample: (samples, stable models)."""
+        X = self.scaled(X)
         if not self.stable:
             return np.zeros((len(X), 0))
-        return np.stack([model.conflict_ratio(X) for model in self.stable], axis=1)
+        return np.stack([model.score(X) for model in self.stable], axis=1)
 
     def route(self, X: NDArray) -> NDArray[np.int64]:
-        """Return the number of the model that answers each sample.
+        """Return the number of the model that answers each sample: of equals, the oldest.
 
-        A model without L1 cannot be compared: it answers only while there is no other.
+        A model that still adapts cannot be compared. It answers while there is no other, and
+        (ours) what is new to all others.
         """
         if not self.models:
             raise ValueError("the system has no model yet: it has not seen a whole batch")
         if not self.stable:
             return np.zeros(len(X), np.int64)
         numbers = np.array([model.number for model in self.stable])
-        return numbers[np.argmin(self.ratios(X), axis=1)]
+        result = numbers[np.argmin(self.scores(X), axis=1)]
+        if self.settings.buffer_size and self.adapting is not None:
+            result[self.novelty(X) > UNUSUAL] = self.adapting.number
+        return result
 
-    def respond(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the outputs of the model that each sample is routed to: (samples, outputs)."""
-        route = self.route(X)
-        result = np.empty((len(X), self.n_outputs))
+    def novelty(self, X: NDArray) -> NDArray[np.float64]:
+        """Return how new each sample is to the model that it is least new to."""
+        if not self.stable:
+            raise ValueError("no model is stable yet, so none can tell what is new")
+        X = self.scaled(X)
+        return np.min([model.novelty(X) for model in self.stable], axis=0)
+
+    def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
+        """Return which inputs contradict the prediction of each sample's model."""
+        route, scaled = self.route(X), self.scaled(X)
+        result = np.zeros((len(X), self.n_inputs), bool)
         for number in np.unique(route):
-            chosen = route == number
-            result[chosen] = self.models[number].respond(X[chosen])
+            model = self.models[number]
+            if model.phase == STABLE:
+                chosen = route == number
+                result[chosen] = model.conflicted(scaled[chosen])[:, : self.n_inputs]
+        return result
+
+    def probabilities(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the probability of every class: (samples, classes), by each sample's model."""
+        route = self.route(X)
+        result = np.zeros((len(X), self.n_classes))
+        scaled = self.scaled(X)
+        for number in np.unique(route):
+            chosen, model = np.flatnonzero(route == number), self.models[number]
+            result[np.ix_(chosen, model.classes)] = model.probabilities(scaled[chosen])
         return result

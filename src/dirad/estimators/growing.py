@@ -421,6 +421,3 @@ def _with_output_scale(network: Network, offset: NDArray, spread: NDArray) -> Ne
         network.edges["weight"][into] *= spread[column]
         network.bias[unit, 0] = network.bias[unit, 0] * spread[column] + offset[column]
     return network
-
-
-__all__ = ["DIRADClassifier", "DIRADRegressor"]

@@ -1,0 +1,280 @@
+"""PREVAL as a scikit-learn classifier: it learns a stream whose tasks change unannounced."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dirad.preval.model import Model
+from dirad.preval.settings import PRESETS, Settings
+from dirad.preval.system import Event, System, cores
+
+_validate: Any = validate_data  # its declared types are narrower than what it takes
+
+_SETTINGS = (
+    "connectivity",
+    "T_CP",
+    "T_conf",
+    "T_SV",
+    "epsilon_IS",
+    "false_alarms",
+    "buffer_size",
+    "steps_per_batch",
+    "held_out",
+)
+MAX_PASSES = 200  # over the data that `fit` makes for a paper model to become stable
+
+
+class PREVALClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier for streams: notices a new task, opens a model for it, forgets nothing.
+
+    Nobody tells it where a task ends. Each model consists of a network that answers (L0) and one
+    that predicts the first one's states (L1); what none of the L1 networks can predict is new.
+
+    Parameters
+    ----------
+    preset : {"default", "paper"}
+        Our own settings, or the paper's (inputs in [0, 1], one step per batch, the paper's rules).
+    batch_size : int, optional
+        Samples that are judged, and learned, together; by default the preset's.
+    buffer_size : int, optional
+        Most samples of the task at hand that are kept while its model adapts; 0 keeps none.
+        Samples of earlier tasks are never kept.
+    steps_per_batch : int, optional
+        Adaptation steps after each batch, on batches drawn from the buffer.
+    false_alarms : float, optional
+        Chance that a batch of a known task is taken for a new one (`default`).
+    held_out : float, optional
+        Share of the buffer that calibrates and is not fitted to (`default`).
+    connectivity : {"strict", "top_down"}, optional
+        Which nodes may predict which.
+    T_CP, T_conf, T_SV, epsilon_IS : float, optional
+        The paper's thresholds.
+    l0, l1 : dict, optional
+        Constants of `dirad.params.Params` for the two networks, such as ``{"max_edges": 30}``.
+    n_jobs : int, optional
+        Threads on which the pathways of an L1 adapt; -1 or None: one per core. The result does
+        not depend on it.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_ : array of all classes seen, sorted
+    models_ : list of the models, oldest first
+    events_ : list of `Event`: at which batch a model was opened, became stable, was chosen
+    n_parameters_ : int, every number that the models keep
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> def task(low):  # two classes, one beside the other
+    ...     y = rng.integers(0, 2, 3000)
+    ...     return rng.normal(low + 3 * y[:, None], 1, (3000, 2)), y + low
+    >>> clf = PREVALClassifier(random_state=0)
+    >>> for low in (0, 20):
+    ...     clf = clf.partial_fit(*task(low)).finish()
+    >>> [event.kind for event in clf.events_ if event.kind == "opened"]
+    ['opened', 'opened']
+    >>> clf.predict([[0, 0], [3, 3], [20, 20], [23, 23]]).tolist()
+    [0, 1, 20, 21]
+    """
+
+    def __init__(
+        self,
+        *,
+        preset="default",
+        batch_size=None,
+        buffer_size=None,
+        steps_per_batch=None,
+        false_alarms=None,
+        held_out=None,
+        connectivity=None,
+        T_CP=None,
+        T_conf=None,
+        T_SV=None,
+        epsilon_IS=None,
+        l0=None,
+        l1=None,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.preset = preset
+        self.batch_size = batch_size
+        self.buffer_size = buffer_size
+        self.steps_per_batch = steps_per_batch
+        self.false_alarms = false_alarms
+        self.held_out = held_out
+        self.connectivity = connectivity
+        self.T_CP = T_CP
+        self.T_conf = T_conf
+        self.T_SV = T_SV
+        self.epsilon_IS = epsilon_IS
+        self.l0 = l0
+        self.l1 = l1
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ---------------------------------------------------------------- learning
+
+    def fit(self, X: Any, y: Any) -> "PREVALClassifier":
+        """Forget everything, learn X in its order, and finish.
+
+        A model of `paper`, which keeps no samples, is shown X again until it is stable.
+        """
+        X, y = self._checked(X, y, reset=True)
+        self._begin(X, np.unique(y))
+        self._take(X, y)
+        for _ in range(MAX_PASSES):
+            if self._settings.buffer_size or self._system.adapting is None:
+                break
+            self._system.learn(X, self._codes(y), until_stable=True)
+        return self.finish()
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "PREVALClassifier":
+        """Go on with more of the stream.
+
+        Samples wait until they make a batch, so that the result does not depend on how the stream
+        is cut into calls. `classes` may name classes that are still to come; `paper` needs all of
+        them in the first call.
+        """
+        first = not hasattr(self, "_system")
+        X, y = self._checked(X, y, reset=first)
+        named = np.unique(y if classes is None else np.asarray(classes))
+        if first:
+            if self.preset == "paper" and classes is None:
+                raise ValueError(
+                    "preset='paper' has an output for every class from the start: name them all "
+                    "in the first call, partial_fit(X, y, classes=...)"
+                )
+            self._check_named(y, named if classes is not None else None)
+            self._begin(X, named)
+        elif self.preset == "paper":
+            self._check_named(y, self.classes_)
+        self._take(X, y)
+        return self
+
+    def finish(self) -> "PREVALClassifier":
+        """Bring an adapting model to stability now, with the data at hand."""
+        check_is_fitted(self, "_system")
+        X, y = self._waiting
+        self._system.finish(X, self._codes(y))
+        self._waiting = X[:0], y[:0]
+        return self
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray, NDArray]:
+        if y is None:
+            raise ValueError(
+                f"requires y to be passed, but the target y is None: {type(self).__name__} learns "
+                "from labelled samples"
+            )
+        X, y = _validate(self, X, y, dtype=np.float64, order="C", reset=reset)
+        check_classification_targets(y)
+        return X, y
+
+    def _check_named(self, y: NDArray, named: NDArray | None) -> None:
+        unknown = np.setdiff1d(y, named) if named is not None else np.zeros(0)
+        if len(unknown):
+            raise ValueError(f"y holds the class {unknown[0]!r}, which `classes` did not name")
+
+    def _begin(self, X: NDArray, named: NDArray) -> None:
+        if self.preset not in PRESETS:
+            raise ValueError(f"preset must be one of {sorted(PRESETS)}, got {self.preset!r}")
+        said = {name: getattr(self, name) for name in _SETTINGS}
+        said = {name: value for name, value in said.items() if value is not None}
+        settings = PRESETS[self.preset]
+        size = {} if self.batch_size is None else {"batch_size": self.batch_size}
+        self._settings: Settings = settings.replace(
+            l0=settings.l0.replace(**{**(self.l0 or {}), **size}),
+            l1=settings.l1.replace(**{**(self.l1 or {}), **size}),
+            **said,
+        )
+        self._labels: list[Any] = []  # by code, in order of appearance
+        self._names(named)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        threads = self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else cores()
+        known = len(named) if self.preset == "paper" else 0
+        self._system = System(X.shape[1], known, self._settings, seed=seed, threads=threads)
+        self._waiting = X[:0], np.zeros(0, named.dtype)
+
+    def _names(self, labels: NDArray) -> None:
+        """Give codes to labels that have none."""
+        known = set(self._labels)
+        self._labels += [label for label in np.unique(labels).tolist() if label not in known]
+        self.classes_ = np.unique(np.array(self._labels, dtype=labels.dtype))
+
+    def _codes(self, y: NDArray) -> NDArray[np.int64]:
+        places = {label: code for code, label in enumerate(self._labels)}
+        return np.array([places[label] for label in y.tolist()], np.int64)
+
+    def _take(self, X: NDArray, y: NDArray) -> None:
+        self._names(y)
+        X = np.concatenate([self._waiting[0], X])
+        y = np.concatenate([self._waiting[1], y])
+        taken = self._system.learn(X, self._codes(y))
+        self._waiting = X[taken:].copy(), y[taken:].copy()
+
+    # ---------------------------------------------------------------- answers
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of each class, in the order of `classes_`."""
+        X = self._asked(X)
+        known = self._system.probabilities(X)
+        codes = self._codes(self.classes_)
+        result = np.zeros((len(X), len(codes)))
+        there = codes < known.shape[1]
+        result[:, there] = known[:, codes[there]]
+        return result
+
+    def predict(self, X: Any) -> NDArray:
+        """Return the most probable class of each sample."""
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+
+    def route(self, X: Any) -> NDArray[np.int64]:
+        """Return the number of the model that answers each sample, a place in `models_`."""
+        return self._system.route(self._asked(X))
+
+    def novelty(self, X: Any) -> NDArray[np.float64]:
+        """Return how new each sample is to the best of all stable models: higher is newer.
+
+        `default`: standard deviations above the mean of the logarithm of the prediction error on
+        samples like those learned. `paper`: the share of conflicted nodes.
+        """
+        return self._system.novelty(self._asked(X))
+
+    def conflicts(self, X: Any) -> NDArray[np.bool_]:
+        """Return which inputs contradict their prediction: (samples, features).
+
+        By the model that the sample is routed to; inputs that it does not predict do not count.
+        """
+        return self._system.conflicts(self._asked(X))
+
+    @property
+    def events_(self) -> list[Event]:
+        """At which batch a model was opened, became stable or was chosen, and on what evidence."""
+        return self._system.events
+
+    @property
+    def models_(self) -> list[Model]:
+        """The models, oldest first."""
+        return self._system.models
+
+    @property
+    def n_parameters_(self) -> int:
+        """Every number that the models keep."""
+        return self._system.n_parameters
+
+    def _asked(self, X: Any) -> NDArray:
+        check_is_fitted(self, "_system")
+        X = _validate(self, X, dtype=np.float64, reset=False)
+        if not self._system.models:
+            raise ValueError(
+                f"{type(self).__name__} has no model yet: fewer samples than one batch "
+                f"({self._settings.l0.batch_size}) were seen; give more, or call finish()"
+            )
+        return X
