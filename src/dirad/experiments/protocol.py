@@ -146,6 +146,25 @@ def run(setting: Setting, number: int) -> Run:
     )
 
 
+def example(preset: str, seed: int = 0) -> tuple[System, NDArray, NDArray]:
+    """Return a system of three tasks, the first 6 and 7; a batch and a sample of the second.
+
+    At the value of T_CP at which the paper's rule notices new tasks.
+    """
+    data = images(14)
+    settings = Setting(preset, 0.05).settings()
+    rng = np.random.default_rng([seed, 67])
+    system = System(data.X_train.shape[1], CLASSES, settings, seed=seed)
+    tasks = [[np.flatnonzero(data.y_train == d) for d in pair] for pair in ((6, 7), (0, 3), (1, 5))]
+    for pools in tasks:
+        learn_task(system, data, pools, rng)
+    batch = data.X_train[draw(rng, tasks[1], 1, settings.l0.batch_size)]
+    threes = data.X_test[data.y_test == 3]
+    # One that the models disagree on, for the picture.
+    sample = threes[np.argmax(np.ptp(system.scores(threes[:200]), axis=1))]
+    return system, batch, sample
+
+
 def learn_task(
     system: System,
     data: Dataset,

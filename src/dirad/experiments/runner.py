@@ -43,10 +43,12 @@ def run_all(
     *,
     workers: int = 1,
     progress: Progress | None = None,
+    on_result: Callable[[int, Result], None] | None = None,
 ) -> list[Result]:
     """Return ``[function(*job) for job in jobs]``, computed by several processes.
 
-    Long jobs first: then no process is left alone with one at the end.
+    Long jobs first: then no process is left alone with one at the end. `on_result` is called with
+    the place and the result of each job as soon as it is done.
     """
     jobs = list(jobs)
     report = progress or (lambda done, total: None)
@@ -54,6 +56,8 @@ def run_all(
     results: dict[int, Result] = {}
     for number, result in _finished(function, jobs, min(workers, len(jobs))):
         results[number] = result
+        if on_result is not None:
+            on_result(number, result)
         report(len(results), len(jobs))
     return [results[number] for number in range(len(jobs))]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.stats import norm
+from scipy.stats import t as student
 
 from dirad.core.network import LOGISTIC, Network
 from dirad.core.propagate import respond
@@ -33,6 +33,7 @@ from dirad.preval.validation import (
 
 GROWING_L0, GROWING_L1, STABLE = "L0", "L1", "stable"
 RESERVOIR = 102  # purpose of the random key by which the buffer keeps samples
+LEAST_DEVIATION = 0.05  # of ln(score): no model is surer of what is usual
 FEW = 50  # samples up to which none can be spared for calibration
 MANY_STEPS = 100  # taken at a time when a model is finished at once
 
@@ -227,6 +228,7 @@ class BufferModel(Model):
         self.y = np.zeros(0, np.int64)
         self.for_calibration = np.zeros(0, bool)  # (buffer,) held out
         self.usual = (0.0, 1.0)  # mean and deviation of ln(score) on held-out samples
+        self.calibrated_on = 0  # so many of them
 
     def learn(self, X: NDArray, y: NDArray[np.int64], threads: int = 1) -> int:
         size = self.settings.l0.batch_size
@@ -295,7 +297,7 @@ class BufferModel(Model):
         held = self.X[self.for_calibration] if len(self.X) > FEW else self.X
         self.known = statistics(self.errors(held), self.settings.T_conf, self.settings.T_SV)
         logs = np.log(self.score(held))
-        self.usual = float(logs.mean()), float(max(logs.std(), 1e-12))
+        self.usual = float(logs.mean()), float(max(logs.std(), LEAST_DEVIATION))
         self.calibrated_on = len(held)
         self.X, self.y = self.X[:0], self.y[:0]
         self.for_calibration = self.for_calibration[:0]
@@ -310,7 +312,8 @@ class BufferModel(Model):
         mean, deviation = self.usual
         spread = deviation * np.sqrt(1.0 / len(X) + 1.0 / self.calibrated_on)
         value = (float(np.mean(np.log(self.score(X)))) - mean) / spread
-        return Verdict(self.number, value, float(norm.isf(self.settings.false_alarms)))
+        limit = student.isf(self.settings.false_alarms, max(self.calibrated_on - 1, 1))
+        return Verdict(self.number, value, float(limit))
 
     def score(self, X: NDArray) -> NDArray[np.float64]:
         """Return the mean squared prediction error over the inputs, in units common to models."""

@@ -158,6 +158,14 @@ class Prediction:
         self.network = joined([path.state.network for path in kept]) if kept else None
         self.pathways = []
 
+    def predictions(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the nodes of L0 that are predicted, and their predicted states, when stable."""
+        if self.network is None:
+            return np.zeros(0, np.int64), np.zeros((len(X), 0))
+        scaled = respond(self.network, self.states(X))
+        predicted = scaled * self.span[self.targets] + self.low[self.targets]
+        return self.nodes[self.targets], predicted
+
     def errors(self, X: NDArray) -> NDArray[np.float64]:
         """Return |prediction − state| of the confidently predicted targets, when stable."""
         if self.network is None:
@@ -183,7 +191,8 @@ class Prediction:
             if n == 0:
                 continue
             # A stable pathway stays as it is.
-            error += 2.0 * np.append(history.error, np.full(self.step - n, history.error[-1]))
+            whole = np.append(history.error, np.full(self.step - n, history.error[-1]))
+            error += 2.0 * np.where(np.isfinite(whole), whole, 0.5)  # one that ran away: 1 at most
             edges += np.append(history.edges, np.full(self.step - n, history.edges[-1]))
             hidden += np.append(history.hidden, np.full(self.step - n, history.hidden[-1]))
         return error / max(len(self.histories), 1), edges, hidden

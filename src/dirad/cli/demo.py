@@ -1,0 +1,121 @@
+"""The command that shows everything in a few minutes."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+
+from dirad.cli.app import DEFAULTS, Common, Outcome, app, deliver, spinner, stderr, warm_up
+from dirad.report.tables import Section
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from dirad.experiments.demo import Problem
+    from dirad.experiments.runner import Grown
+    from dirad.growth.state import State
+
+
+@app.command
+def demo(
+    *, quick: Annotated[bool, Parameter(negative="")] = False, common: Common = DEFAULTS
+) -> None:
+    """Grow three networks and watch: XOR, parity of six bits, and the digits 4 and 9.
+
+    ```
+    dirad demo
+    dirad demo --quick --out results/look   # small digits, a few seconds
+    ```
+
+    Parameters
+    ----------
+    quick
+        scikit-learn's 8 × 8 digits instead of MNIST.
+    """
+    from dirad.core.describe import equations
+    from dirad.experiments import demo as experiment
+    from dirad.report.plots import draw_growth, draw_network
+
+    warm_up(common)
+    problems, remark = experiment.problems(quick)
+    grown = _grow_live(problems, common)
+    with spinner(common, "fitting what they are compared with"):
+        rows = [
+            experiment.compare(*each, common.seed) for each in zip(problems, grown, strict=True)
+        ]
+    note = (
+        "Accuracy: on all patterns; for digits on test samples. Edges: all weights, biases apart. "
+        "Beside: a perceptron that solves the task with the same seed (the smaller of n and 2n "
+        "hidden units that does), and logistic regression on the pixels that greedy choice finds "
+        f"best. {remark}"
+    )
+    pictures: dict[str, Figure] = {}
+    for problem, result in zip(problems, grown, strict=True):
+        pictures[f"{problem.key}-network"] = draw_network(
+            result.network, image_shape=problem.image_shape
+        )
+        pictures[f"{problem.key}-growth"] = draw_growth(result.history, title=problem.name)
+    outcome = Outcome(
+        "demo",
+        {"quick": quick, "seed": common.seed},
+        "Three networks, grown from nothing",
+        [
+            Section("Three networks, grown from nothing", rows, note.strip()),
+            Section(
+                "The networks for XOR and parity, written out",
+                [
+                    {"problem": problem.name, "equation": line}
+                    for problem, result in zip(problems[:2], grown[:2], strict=True)
+                    for line in equations(result.network)
+                ],
+            ),
+        ],
+        pictures=pictures,
+    )
+    deliver(outcome, common)
+
+
+def _grow_live(problems: Sequence["Problem"], common: Common) -> list["Grown"]:
+    """Grow one network after the other, showing error, nodes and edges as they change."""
+    from dirad.experiments.pairs import standardize
+    from dirad.experiments.runner import grow
+    from dirad.growth.state import PHASE, SMOOTHED
+    from dirad.history import PHASE_NAMES
+    from dirad.params import preset
+
+    lines: dict[str, tuple[str, ...]] = {p.name: ("waiting", *[""] * 4) for p in problems}
+
+    def table() -> Table:
+        view = Table(box=None, padding=(0, 2, 0, 0))
+        for name in ("problem", "", "step", "error", "hidden nodes", "edges"):
+            view.add_column(name, justify="left" if name in ("problem", "") else "right")
+        for name, cells in lines.items():
+            view.add_row(name, *cells)
+        return view
+
+    grown = []
+    with Live(
+        Group(table()), console=stderr(common), refresh_per_second=20, transient=True
+    ) as live:
+        for problem in problems:
+
+            def show(state: "State", name: str = problem.name) -> None:
+                lines[name] = (
+                    PHASE_NAMES[state.clock[PHASE]],
+                    f"{state.step:,}",
+                    f"{state.meter[SMOOTHED]:.4f}",
+                    str(state.network.n_hidden),
+                    str(state.network.n_edges),
+                )
+                live.update(table())
+
+            X, usable = standardize(problem.X)
+            params = preset("default", max_edges=problem.max_edges)
+            targets = problem.y[:, None].astype(float)
+            grown.append(
+                grow(X, targets, params, common.seed, usable=usable, report=show, chunk=25)
+            )
+    return grown

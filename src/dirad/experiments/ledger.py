@@ -1,0 +1,79 @@
+"""Finished runs, one JSON line each: a run that was counted is never lost and never made twice.
+
+A line is written whole and flushed to the disk before the run counts. What a killed process left
+half-written is not a line, and is run again. Lines of other code or other settings are ignored.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def code_digest() -> str:
+    """Return a short hash of all code that a result may depend on."""
+    digest = hashlib.sha256()
+    for folder in ("core", "growth", "preval"):
+        for path in sorted((_PACKAGE / folder).glob("*.py")):
+            digest.update(path.read_bytes())
+    for name in ("params.py", "experiments/protocol.py"):
+        digest.update((_PACKAGE / name).read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _entry(line: bytes) -> Any:
+    """Return what a line holds, or None where it is not whole."""
+    try:
+        entry = json.loads(line)
+        whole = line.endswith(b"\n") and {"code", "key", "result"} <= entry.keys()
+    except (ValueError, AttributeError):
+        return None
+    return entry if whole else None
+
+
+class Ledger:
+    """A file of finished runs, by what they depend on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.code = code_digest()
+        self.results: dict[str, Mapping[str, Any]] = {}
+        if path.exists():
+            self._read()
+
+    def _read(self) -> None:
+        whole = b""
+        for line in self.path.read_bytes().splitlines(keepends=True):
+            entry = _entry(line)
+            if entry is not None:
+                whole += line
+                if entry["code"] == self.code:
+                    self.results[entry["key"]] = entry["result"]
+        if whole != self.path.read_bytes():  # a line was cut off: the next must not be glued to it
+            temporary = self.path.with_suffix(".tmp")
+            temporary.write_bytes(whole)
+            os.replace(temporary, self.path)
+
+    @staticmethod
+    def key(*parts: Any) -> str:
+        """Return what a run depends on, as one text."""
+        plain = [
+            part if isinstance(part, int | str) else dataclasses.asdict(part) for part in parts
+        ]
+        return json.dumps(plain, sort_keys=True)
+
+    def add(self, key: str, result: Any) -> None:
+        """Record a finished run."""
+        plain = json.loads(json.dumps(dataclasses.asdict(result), allow_nan=True))
+        line = json.dumps({"code": self.code, "key": key, "result": plain}) + "\n"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        self.results[key] = plain
