@@ -128,7 +128,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         A model of `paper`, which keeps no samples, is shown X again until it is stable.
         """
         X, y = self._checked(X, y, reset=True)
-        self._begin(X, np.unique(y))
+        self._begin(X, np.unique(y) if self.preset == "paper" else y[:0])
         self._take(X, y)
         for _ in range(MAX_PASSES):
             if self._settings.buffer_size or self._system.adapting is None:
@@ -145,7 +145,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         """
         first = not hasattr(self, "_system")
         X, y = self._checked(X, y, reset=first)
-        named = np.unique(y if classes is None else np.asarray(classes))
+        named = y[:0] if classes is None else np.unique(np.asarray(classes))
         if first:
             if self.preset == "paper" and classes is None:
                 raise ValueError(
@@ -180,7 +180,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     def _check_named(self, y: NDArray, named: NDArray | None) -> None:
         unknown = np.setdiff1d(y, named) if named is not None else np.zeros(0)
         if len(unknown):
-            raise ValueError(f"y holds the class {unknown[0]!r}, which `classes` did not name")
+            name = unknown.tolist()[0]
+            raise ValueError(f"y holds the class {name!r}, which `classes` did not name")
 
     def _begin(self, X: NDArray, named: NDArray) -> None:
         if self.preset not in PRESETS:
@@ -200,13 +201,13 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         threads = self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else cores()
         known = len(named) if self.preset == "paper" else 0
         self._system = System(X.shape[1], known, self._settings, seed=seed, threads=threads)
-        self._waiting = X[:0], np.zeros(0, named.dtype)
+        self._waiting = X[:0], named[:0]
 
     def _names(self, labels: NDArray) -> None:
-        """Give codes to labels that have none."""
+        """Give codes to labels that have none, in the order of their appearance."""
         known = set(self._labels)
-        self._labels += [label for label in np.unique(labels).tolist() if label not in known]
-        self.classes_ = np.unique(np.array(self._labels, dtype=labels.dtype))
+        self._labels += [label for label in dict.fromkeys(labels.tolist()) if label not in known]
+        self.classes_ = np.unique(np.array(self._labels))
 
     def _codes(self, y: NDArray) -> NDArray[np.int64]:
         places = {label: code for code, label in enumerate(self._labels)}
@@ -233,7 +234,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray:
         """Return the most probable class of each sample."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        best = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[best]
 
     def route(self, X: Any) -> NDArray[np.int64]:
         """Return the number of the model that answers each sample, a place in `models_`."""

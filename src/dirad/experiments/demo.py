@@ -1,12 +1,18 @@
-"""The demo's three problems, and what each network is compared with."""
+"""The demo: three problems for one network, and a stream of tasks for a system of them."""
 
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dirad.core.propagate import respond
-from dirad.experiments import pairs, parity
+from dirad.experiments import pairs, parity, published
 from dirad.experiments.baselines import greedy_logistic
+from dirad.experiments.protocol import CLASSES, images
 from dirad.experiments.runner import Grown
+from dirad.experiments.streams import Moment, Report, recurring
+from dirad.preval.settings import PRESETS
+from dirad.preval.system import System
 
 
 @dataclass(frozen=True)
@@ -74,3 +80,86 @@ def compare(problem: Problem, result: Grown, seed: int) -> dict[str, Any]:
         "its_edges": " / ".join(str(n) for n in sizes),
         "its_accuracy": " / ".join(f"{score:.4f}" for score in scores),
     }
+
+
+# ------------------------------------------------------------------ the stream
+
+ORDER = (0, 1, 2, 0, 1)  # three tasks, two of which come again
+
+
+@dataclass(frozen=True)
+class Story:
+    """A stream as it was lived through."""
+
+    system: System
+    moments: list[Moment]
+    digits: list[int]
+    accuracies: list[float]  # on test samples of all tasks so far, when each became known
+    side: int
+
+
+def live_through(seed: int, quick: bool, report: Report) -> Story:
+    """Show the stream to a new system."""
+    settings = PRESETS["default"]
+    if quick:
+        data, side = pairs.small_digits(), 8
+        settings = settings.replace(
+            l0=settings.l0.replace(batch_size=100, max_steps=600, settle_steps=200),
+            l1=settings.l1.replace(batch_size=100, max_steps=400, settle_steps=200),
+            begin=500,
+            buffer_size=2000,
+        )
+    else:
+        data, side = images(14), 14
+    accuracies: list[float] = []
+    rng = np.random.default_rng([seed, 500])
+    digits = rng.permutation(CLASSES).tolist()
+
+    def look(moment: Moment, system: System) -> None:
+        if len(system.stable) > len(accuracies):
+            seen = digits[: 2 * (max(ORDER[: len(system.stable)]) + 1)]
+            test = np.isin(data.y_test, seen)
+            answers = system.probabilities(data.X_test[test]).argmax(axis=1)
+            accuracies.append(float(np.mean(answers == data.y_test[test])))
+        report(moment, system)
+
+    system, moments, digits = recurring(
+        "default", ORDER, seed=seed, data=data, settings=settings, report=look
+    )
+    return Story(system, moments, digits, accuracies, side)
+
+
+def against_the_paper(story: Story) -> list[dict[str, Any]]:
+    """Return the accuracy after each task, ours and the paper's best."""
+    rows = [{"system": "this one"}, {"system": "the paper's best"}]
+    rows += [{"system": "perfect on the latest task, nothing before"}, {"system": "chance"}]
+    for task in range(3):
+        name = f"after {2 * task + 2} digits"
+        found = story.accuracies[task] if task < len(story.accuracies) else float("nan")
+        best = max(printed[0][task] for printed in published.ACCURACIES.values())
+        for row, value in zip(rows, (found, best, 1 / (task + 1), 0.5 / (task + 1)), strict=True):
+            row[name] = f"{value:.2f}"
+    return rows
+
+
+def what_happened(story: Story) -> list[dict[str, Any]]:
+    """Return the events, with what the stream really did beside them."""
+    size = story.system.settings.l0.batch_size
+    rows = []
+    for event in story.system.events:
+        at = min(event.batch, len(story.moments) - 1)
+        task = story.moments[at].task
+        a, b = story.digits[2 * task : 2 * task + 2]
+        values, limits = event.evidence.get("value", []), event.evidence.get("limit", [])
+        pairs_ = [f"{v:.1f}" for v in values]
+        rows.append(
+            {
+                "batch": event.batch,
+                "samples": event.batch * size,
+                "shown": f"{a} and {b}",
+                "event": f"model {event.model} {event.kind}",
+                "novelty to each model": ", ".join(pairs_),
+                "limit": f"{limits[0]:.1f}" if limits else "",
+            }
+        )
+    return rows

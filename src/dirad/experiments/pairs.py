@@ -106,11 +106,16 @@ def four_and_nine(small: bool = False) -> tuple[Dataset, int, str]:
             return load_pair((4, 9)), 14, "Digits: MNIST."
         except DatasetMissing:
             remark = "MNIST was not found. "
+    small_pair = digit_pair(small_digits(), 4, 9)
+    return small_pair, 8, remark + "Digits: scikit-learn's, of 8 × 8 pixels."
+
+
+def small_digits() -> Dataset:
+    """The 8 × 8 digits of scikit-learn, a third of them for testing."""
     X, y = load_digits(return_X_y=True)
-    X, rows = (X / 16).astype(np.float32), np.flatnonzero(np.isin(y, (4, 9)))
-    fit, held = train_test_split(rows, test_size=1 / 3, random_state=0, stratify=y[rows])
-    data = Dataset(X[fit], y[fit], X[held], y[held])
-    return data, 8, remark + "Digits: scikit-learn's, of 8 × 8 pixels."
+    X = (X / 16).astype(np.float32)
+    fit, held = train_test_split(np.arange(len(y)), test_size=1 / 3, random_state=0, stratify=y)
+    return Dataset(X[fit], y[fit], X[held], y[held])
 
 
 def standardize(X: NDArray, other: NDArray | None = None) -> tuple[NDArray, NDArray[np.bool_]]:

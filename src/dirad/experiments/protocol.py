@@ -91,7 +91,9 @@ def draw(rng: np.random.Generator, pools: Sequence[NDArray], batches: int, size:
     result = []
     for _ in range(batches):
         share = [size // len(pools) + (i < size % len(pools)) for i in range(len(pools))]
-        parts = [rng.choice(pool, n, replace=False) for pool, n in zip(pools, share, strict=True)]
+        parts = [
+            rng.choice(pool, n, replace=n > len(pool)) for pool, n in zip(pools, share, strict=True)
+        ]
         result.append(rng.permutation(np.concatenate(parts)))
     return np.concatenate(result)
 

@@ -102,9 +102,13 @@ class Model(ABC):
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """Return the same on a scale that says how unusual it is to the model."""
 
+    def scaled(self, X: NDArray) -> NDArray:
+        """Return inputs as the networks see them."""
+        return X
+
     def respond(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's outputs: (samples, outputs)."""
-        return respond(self.network, X)
+        return respond(self.network, self.scaled(X))
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's outputs as probabilities: calibrated, then made to add up to 1."""
@@ -114,7 +118,14 @@ class Model(ABC):
     def errors(self, X: NDArray) -> NDArray[np.float64]:
         """Return |prediction − state| of the nodes that L1 predicts: (samples, nodes)."""
         assert self.l1 is not None
-        return self.l1.errors(X)
+        return self.l1.errors(self.scaled(X))
+
+    def predicted_inputs(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return which inputs L1 predicts, and their predicted values: (samples, these inputs)."""
+        assert self.l1 is not None
+        nodes, predicted = self.l1.predictions(self.scaled(X))
+        inputs = nodes < self.network.n_inputs
+        return nodes[inputs], predicted[:, inputs]
 
     def conflicted(self, X: NDArray) -> NDArray[np.bool_]:
         """Return which of L0's nodes are conflicted, per sample: (samples, nodes of L0)."""
@@ -133,7 +144,11 @@ class Model(ABC):
             total += self.l1.n_parameters
         if self.known is not None:
             total += 2 * len(self.known.mean) + 2
-        return total
+        return total + self._n_scale_parameters
+
+    @property
+    def _n_scale_parameters(self) -> int:
+        return 0
 
 
 class StreamModel(Model):
@@ -216,13 +231,15 @@ class BufferModel(Model):
     """Ours: many steps on a bounded sample of the task; outputs are added as classes appear."""
 
     def __init__(
-        self, number: int, n_inputs: int, settings: Settings, seed: int, scale: NDArray
+        self, number: int, n_inputs: int, settings: Settings, seed: int, unit: float
     ) -> None:
         super().__init__(number, settings, seed)
         state = new_state(n_inputs, 0, transfer=LOGISTIC, seed=seed)
         self.l0 = Adaptation(state, settings.l0)
         self.network = state.network
-        self.scale = scale  # (inputs,) what one unit of an input is worth in the score
+        self.unit = unit  # of scores, the same for all models
+        self.offset = np.zeros(n_inputs)  # inputs are standardized by the first samples
+        self.spread = np.ones(n_inputs)
         self.seen = 0  # samples shown to this model
         self.X = np.zeros((0, n_inputs), np.float32)  # the buffer
         self.y = np.zeros(0, np.int64)
@@ -262,8 +279,20 @@ class BufferModel(Model):
                 self.X[place], self.y[place] = X[i], y[i]
         self.seen += len(X)
 
+    def _learn_scale(self) -> None:
+        """Take mean and spread of the inputs from the buffer."""
+        self.offset, spread = self.X.mean(axis=0), self.X.std(axis=0)
+        # An input that did not vary yet may vary later: then by about as much as the others.
+        floor = 0.1 * float(np.sqrt(np.mean(spread**2)))
+        self.spread = np.maximum(spread, floor) if floor > 0 else np.ones(len(spread))
+
+    def scaled(self, X: NDArray) -> NDArray:
+        return (X - self.offset) / self.spread
+
     def _advance(self, steps: int, threads: int) -> None:
         """Take steps on the buffer; go on to the next phase where one ends."""
+        if self.l0.state.step == 0:
+            self._learn_scale()
         fitted = ~self.for_calibration if len(self.X) > FEW else np.ones(len(self.X), bool)
         if self.l1 is None:
             for code in np.unique(self.y):
@@ -273,14 +302,14 @@ class BufferModel(Model):
             state = self.l0.state
             state.clock[N_SAMPLES] = np.count_nonzero(fitted)
             targets = (self.y[fitted, None] == np.array(self.classes)).astype(float)
-            data = new_data(self.X[fitted], targets, self.settings.l0)
+            data = new_data(self.scaled(self.X[fitted]), targets, self.settings.l0)
             desk = Desk(self.settings.l0, len(targets))
             self.history.extend(self.l0.advance(data, state.step + steps, desk))
             self.network = self.l0.state.network
             if self.l0.stable:
                 self._begin_l1()
         else:
-            self.l1.advance_on(self.X[fitted], steps, threads)
+            self.l1.advance_on(self.scaled(self.X[fitted]), steps, threads)
             if self.l1.stable:
                 self._stabilize()
 
@@ -289,7 +318,7 @@ class BufferModel(Model):
         if held.any():
             codes = np.array([self.classes.index(code) for code in self.y[held]])
             self.temperature = best_temperature(self.respond(self.X[held]), codes)
-        self.l1 = Prediction(self.network, self.X[~held], self.settings, self.seed)
+        self.l1 = Prediction(self.network, self.scaled(self.X[~held]), self.settings, self.seed)
 
     def _stabilize(self) -> None:
         assert self.l1 is not None
@@ -313,19 +342,27 @@ class BufferModel(Model):
         spread = deviation * np.sqrt(1.0 / len(X) + 1.0 / self.calibrated_on)
         value = (float(np.mean(np.log(self.score(X)))) - mean) / spread
         limit = student.isf(self.settings.false_alarms, max(self.calibrated_on - 1, 1))
-        return Verdict(self.number, value, float(limit))
+        return Verdict(self.number, float(value), float(limit))
 
     def score(self, X: NDArray) -> NDArray[np.float64]:
         """Return the mean squared prediction error over the inputs, in units common to models."""
         assert self.l1 is not None
         nodes = self.l1.nodes[self.l1.targets]
         inputs = nodes < self.network.n_inputs
-        squared = (self.errors(X)[:, inputs] * self.scale[nodes[inputs]]) ** 2
+        squared = (self.errors(X)[:, inputs] * self.spread[nodes[inputs]] / self.unit) ** 2
         return squared.mean(axis=1) + 1e-12
+
+    def predicted_inputs(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        inputs, predicted = super().predicted_inputs(X)
+        return inputs, predicted * self.spread[inputs] + self.offset[inputs]
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """Return ln(score) in deviations from its mean on held-out samples."""
         return (np.log(self.score(X)) - self.usual[0]) / self.usual[1]
+
+    @property
+    def _n_scale_parameters(self) -> int:
+        return 2 * self.network.n_inputs
 
 
 def tempered(answers: NDArray, temperature: float) -> NDArray[np.float64]:

@@ -79,10 +79,13 @@ class Prediction:
         outputs = is_output(l0, self.nodes)
         hidden = (self.nodes >= l0.n_inputs) & ~outputs
         states = node_states(l0, X, self.nodes)
-        # Hidden states leave [0, 1], inputs and outputs do not.
-        self.low = np.where(hidden, states.min(axis=0), 0.0)
-        span = np.where(hidden, np.ptp(states, axis=0), 1.0)
-        self.span = np.where(span > 0, span, 1.0)
+        # Inputs and outputs are scaled already; hidden states take any range.
+        if settings.standardize:
+            low, span = states.mean(axis=0), states.std(axis=0)
+        else:
+            low, span = states.min(axis=0), np.ptp(states, axis=0)
+        self.low = np.where(hidden, low, 0.0)
+        self.span = np.where(hidden & (span > 0), span, 1.0)
         self.targets = np.flatnonzero(~outputs)  # columns of `states`
         allowed = allowed_sources(l0, self.nodes[self.targets], self.nodes, settings.connectivity)
         self.pathways = []

@@ -26,7 +26,7 @@ class Settings:
     false_alarms: float = 1e-4  # ours: chance that a batch of a known task is taken for new
 
     # --- the stream
-    standardize: bool = False  # inputs, by the mean and spread of the first batch
+    standardize: bool = False  # inputs and states, by their mean and spread, instead of [0, 1]
     buffer_size: int = 0  # samples of the task at hand that are kept; 0: a batch is one step
     begin: int = 0  # samples of a new task that are collected before the first step
     steps_per_batch: int = 1  # steps after each batch

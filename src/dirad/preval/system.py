@@ -51,8 +51,7 @@ class System:
         self.models: list[Model] = []
         self.events: list[Event] = []
         self.batches = 0  # seen
-        self.offset = np.zeros(n_inputs)  # by which inputs are standardized
-        self.scale = np.ones(n_inputs)
+        self.unit = 1.0  # of the inputs: their spread in the first batch, for scores
         self._latest: int | None = None  # the model that took the last batch
 
     @property
@@ -66,13 +65,19 @@ class System:
         return [model for model in self.models if model.phase == STABLE]
 
     @property
+    def latest(self) -> Model:
+        """The model that took the last batch."""
+        if self._latest is None:
+            raise ValueError("no batch was seen yet")
+        return self.models[self._latest]
+
+    @property
     def n_parameters(self) -> int:
         """Every number that the models keep."""
         return sum(model.n_parameters for model in self.models)
 
     def judge(self, X: NDArray) -> list[Verdict]:
         """Return what each stable model says of a batch."""
-        X = self.scaled(X)
         return [model.judge(X) for model in self.stable]
 
     def learn(self, X: NDArray, y: NDArray[np.int64], *, until_stable: bool = False) -> int:
@@ -82,9 +87,6 @@ class System:
         `until_stable` also all that comes after no model is adapting any more.
         """
         size = self.settings.l0.batch_size
-        if len(X) >= size and not self.models and self.settings.standardize:
-            self._learn_scale(X[:size])
-        X = self.scaled(X)
         start = 0
         while start + size <= len(X):
             model = self.adapting
@@ -101,18 +103,6 @@ class System:
             self.n_classes = max(self.n_classes, int(y[:start].max()) + 1)
         return start
 
-    def _learn_scale(self, X: NDArray) -> None:
-        """Take the scale of the inputs from the first batch, for all models alike."""
-        spread = X.std(axis=0)
-        # An input that did not vary there may vary later: then by about as much as the others.
-        floor = 0.1 * float(np.sqrt(np.mean(spread**2)))
-        self.offset = X.mean(axis=0)
-        self.scale = np.maximum(spread, floor) if floor > 0 else np.ones(len(spread))
-
-    def scaled(self, X: NDArray) -> NDArray:
-        """Return inputs as the networks see them."""
-        return (X - self.offset) / self.scale if self.settings.standardize else X
-
     def _choose(self, batch: NDArray) -> Model | None:
         """Return a new model where no stable one knows the batch, else None: it is processed."""
         verdicts = [model.judge(batch) for model in self.stable]
@@ -128,8 +118,9 @@ class System:
         seed = int(bits(self.seed, MODEL, 0, number)) % 2**62
         model: Model
         if self.settings.buffer_size:
-            worth = self.scale / np.sqrt(np.mean(self.scale**2))
-            model = BufferModel(number, self.n_inputs, self.settings, seed, worth)
+            if number == 0:
+                self.unit = float(np.sqrt(np.mean(np.var(batch, axis=0)))) or 1.0
+            model = BufferModel(number, self.n_inputs, self.settings, seed, self.unit)
         else:
             model = StreamModel(number, self.n_inputs, self.n_classes, self.settings, seed)
         self.models.append(model)
@@ -164,10 +155,7 @@ class System:
 
         X and y are what is left of the stream: fewer samples than a batch, or none.
         """
-        if len(X) and not self.models and self.settings.standardize:
-            self._learn_scale(X)
         if len(X):
-            X = self.scaled(X)
             self.n_classes = max(self.n_classes, int(y.max()) + 1)
             model = self.adapting or self._choose(X)
             if model is not None:
@@ -180,7 +168,6 @@ class System:
 
     def scores(self, X: NDArray) -> NDArray[np.float64]:
         """Return how little each stable model knows each sample: (samples, stable models)."""
-        X = self.scaled(X)
         if not self.stable:
             return np.zeros((len(X), 0))
         return np.stack([model.score(X) for model in self.stable], axis=1)
@@ -205,26 +192,24 @@ class System:
         """Return how new each sample is to the model that it is least new to."""
         if not self.stable:
             raise ValueError("no model is stable yet, so none can tell what is new")
-        X = self.scaled(X)
         return np.min([model.novelty(X) for model in self.stable], axis=0)
 
     def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
         """Return which inputs contradict the prediction of each sample's model."""
-        route, scaled = self.route(X), self.scaled(X)
+        route = self.route(X)
         result = np.zeros((len(X), self.n_inputs), bool)
         for number in np.unique(route):
             model = self.models[number]
             if model.phase == STABLE:
                 chosen = route == number
-                result[chosen] = model.conflicted(scaled[chosen])[:, : self.n_inputs]
+                result[chosen] = model.conflicted(X[chosen])[:, : self.n_inputs]
         return result
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return the probability of every class: (samples, classes), by each sample's model."""
         route = self.route(X)
         result = np.zeros((len(X), self.n_classes))
-        scaled = self.scaled(X)
         for number in np.unique(route):
             chosen, model = np.flatnonzero(route == number), self.models[number]
-            result[np.ix_(chosen, model.classes)] = model.probabilities(scaled[chosen])
+            result[np.ix_(chosen, model.classes)] = model.probabilities(X[chosen])
         return result

@@ -1,5 +1,7 @@
 """Pictures of models that validate: how one adapts, and how batches and samples find theirs."""
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from dirad.preval.model import Model
 from dirad.preval.system import System
 
 INK, QUIET, ACCENT, ALERT = "#1b3a4b", "#8fa3ad", "#1f77b4", "#d1495b"
+TASK_COLOURS = ("#1f77b4", "#e07b00", "#2a9d55", "#8e44ad", "#b5762a")
 MOST_MODELS = 6  # rows of a flow picture
 
 
@@ -114,15 +117,64 @@ def draw_flow(system: System, batch: NDArray, sample: NDArray) -> Figure:
     return figure
 
 
+def draw_timeline(moments: Sequence[Any], digits: Sequence[int], events: Sequence[Any]) -> Figure:
+    """What a stream showed and what the system made of it, batch by batch.
+
+    `moments` are those of `experiments.streams`: batch, task, accuracy, value, model.
+    """
+    batches = np.array([m.batch for m in moments])
+    tasks = np.array([m.task for m in moments])
+    models = np.array([m.model for m in moments])
+    figure = Figure(figsize=(9.5, 6), layout="constrained")
+    top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=(1.2, 1, 1))
+    top.set_title("Tasks arrive unannounced; each batch goes to a model", loc="left", fontsize=11)
+    starts = [0, *(np.flatnonzero(np.diff(tasks)) + 1).tolist(), len(tasks)]
+    for first, last in itertools.pairwise(starts):
+        colour = TASK_COLOURS[tasks[first] % len(TASK_COLOURS)]
+        a, b = digits[2 * tasks[first] : 2 * tasks[first] + 2]
+        for axes in (top, middle, bottom):
+            axes.axvspan(first - 0.5, last - 0.5, color=colour, alpha=0.12, lw=0)
+        top.text(
+            (first + last - 1) / 2,
+            models.max() + 0.55,
+            f"{a} and {b}",
+            ha="center",
+            va="center",
+            fontsize=9,
+            color=colour,
+            fontweight="bold",
+        )
+    top.scatter(
+        batches, models, s=14, c=[TASK_COLOURS[t % len(TASK_COLOURS)] for t in tasks], marker="s"
+    )
+    for event in events:
+        if event.kind in ("opened", "stable"):
+            style = {"marker": "^" if event.kind == "opened" else "o", "color": INK}
+            top.scatter([event.batch], [event.model - 0.28], s=26, **style)
+    top.scatter([], [], s=26, marker="^", color=INK, label="opened")
+    top.scatter([], [], s=26, marker="o", color=INK, label="stable")
+    top.legend(frameon=False, fontsize=8, ncols=2, loc="lower right")
+    top.set_yticks(range(models.max() + 1), [f"model {i}" for i in range(models.max() + 1)])
+    top.set_ylim(-0.6, models.max() + 0.9)
+    values = np.array([m.value for m in moments])
+    middle.scatter(batches, values, s=10, color=np.where(values > 1, ALERT, ACCENT).tolist())
+    middle.axhline(1, color=INK, lw=1, ls=":")
+    middle.set_yscale("symlog", linthresh=1)
+    middle.set_ylabel("novelty ÷ limit\n(no model adapting)")
+    bottom.plot(batches, [m.accuracy for m in moments], color=INK, lw=1)
+    bottom.set_ylim(-0.02, 1.02)
+    bottom.set_ylabel("accuracy before\nlearning the batch")
+    bottom.set_xlabel("batch")
+    for axes in (top, middle, bottom):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.margins(x=0.01)
+    return figure
+
+
 def seen_by(system: System, model: Model, sample: NDArray) -> tuple[NDArray, NDArray, NDArray]:
     """Return a sample, its inputs as L1 predicts them, and which of them are conflicted."""
-    assert model.l1 is not None
-    scaled = system.scaled(sample[None])
-    nodes, predicted = model.l1.predictions(scaled)
-    inputs = nodes < system.n_inputs
+    inputs, predicted = model.predicted_inputs(sample[None])
     image = np.zeros(system.n_inputs)
-    image[nodes[inputs]] = predicted[0, inputs]
-    if system.settings.standardize:
-        image = image * system.scale + system.offset
-    bad = model.conflicted(scaled)[0, : system.n_inputs]
+    image[inputs] = predicted[0]
+    bad = model.conflicted(sample[None])[0, : system.n_inputs]
     return sample, np.clip(image, 0, 1), bad

@@ -1,0 +1,76 @@
+"""Small streams of tasks for the tests of PREVAL: noisy patterns in [0, 1]."""
+
+import hashlib
+
+import numpy as np
+
+from dirad.params import preset
+from dirad.preval.settings import PRESETS
+from dirad.preval.system import System
+
+WIDTH = 16
+# Quick settings: what counts here is the flow, not the accuracy.
+SETTINGS = {
+    "paper": PRESETS["paper"].replace(
+        l0=preset("paper", batch_size=40, max_steps=120, patience=20),
+        l1=preset("paper", batch_size=40, max_steps=60, patience=10),
+        T_CP=0.2,
+        T_SV=0.2,  # few nodes: some conflicted ones make a sample invalid
+    ),
+    "default": PRESETS["default"].replace(
+        l0=PRESETS["default"].l0.replace(batch_size=50, max_steps=400, settle_steps=50),
+        l1=PRESETS["default"].l1.replace(batch_size=50, max_steps=300, settle_steps=50),
+        buffer_size=600,
+        begin=100,
+        steps_per_batch=50,
+    ),
+}
+
+
+def patterns(task):
+    """Return the two patterns of a task."""
+    rng = np.random.default_rng(1000 + task)
+    return rng.permutation(np.repeat([0.15, 0.85], WIDTH // 2)), rng.permutation(
+        np.repeat([0.15, 0.85], WIDTH // 2)
+    )
+
+
+def samples(task, n, seed=0):
+    """Return X and class codes: 2·task and 2·task + 1."""
+    rng = np.random.default_rng([seed, task])
+    y = rng.integers(0, 2, n)
+    X = np.array(patterns(task))[y] + 0.08 * rng.normal(size=(n, WIDTH))
+    return np.clip(X, 0, 1), y + 2 * task
+
+
+def new_system(name, n_classes=10, **options):
+    settings = SETTINGS[name]
+    return System(WIDTH, n_classes if name == "paper" else 0, settings, **options)
+
+
+def learned(name, tasks, n=12_000, **options):
+    """Return a system that learned these tasks one after the other, each until it was stable."""
+    system = new_system(name, **options)
+    for i, task in enumerate(tasks):
+        system.learn(*samples(task, n, seed=i), until_stable=True)
+        assert system.adapting is None
+    return system
+
+
+def digest(system):
+    """Return a hash of every number that a system's models hold."""
+    result = hashlib.sha256()
+    for model in system.models:
+        arrays = [*model.network, model.history.error, model.history.events]
+        if model.l1 is not None:
+            networks = [path.state.network for path in model.l1.pathways]
+            networks += [model.l1.network] if model.l1.network is not None else []
+            arrays += [array for network in networks for array in network]
+            arrays += [model.l1.low, model.l1.span, model.l1.targets]
+        if model.known is not None:
+            arrays += [model.known.mean, model.known.deviation]
+        for array in arrays:
+            result.update(np.ascontiguousarray(array).tobytes())
+        result.update(repr((model.phase, model.classes, model.temperature)).encode())
+    result.update(repr([(e.batch, e.kind, e.model, e.evidence) for e in system.events]).encode())
+    return result.hexdigest()

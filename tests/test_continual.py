@@ -1,0 +1,183 @@
+"""PREVALClassifier: the incremental contract, bad input, and what only it has."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dirad import PREVALClassifier
+from streams import WIDTH, digest, samples
+
+QUICK = {
+    "default": {
+        "batch_size": 50,
+        "buffer_size": 600,
+        "steps_per_batch": 50,
+        "l0": {"max_steps": 400, "settle_steps": 50},
+        "l1": {"max_steps": 300, "settle_steps": 50},
+    },
+    "paper": {
+        "preset": "paper",
+        "batch_size": 40,
+        "l0": {"max_steps": 120, "patience": 20},
+        "l1": {"max_steps": 60, "patience": 10},
+        "T_CP": 0.2,
+        "T_SV": 0.2,
+    },
+}
+
+
+def quick(name="default", **changes):
+    options = {**QUICK[name], **changes}
+    clf = PREVALClassifier(random_state=0, **options)
+    if name == "default":
+        clf.set_params(buffer_size=2000)
+    return clf
+
+
+NAMES = np.array([f"digit {code}" for code in range(10)])
+
+
+@parametrize_with_checks([PREVALClassifier(random_state=0)])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_three_tasks_arrive_unannounced(name):
+    clf = quick(name)
+    for task in range(3):
+        X, y = samples(task, 6000)
+        clf.partial_fit(X, NAMES[y], classes=NAMES if name == "paper" else None).finish()
+    opened = [event.batch for event in clf.events_ if event.kind == "opened"]
+    assert len(opened) == len(clf.models_) >= 3
+    assert set(clf.classes_) == set(NAMES if name == "paper" else NAMES[:6])
+    for task in range(3):
+        X, y = samples(task, 200, seed=8)
+        assert clf.score(X, NAMES[y]) > (0.95 if name == "default" else 0.7)
+    X = samples(1, 50, seed=8)[0]
+    assert clf.predict_proba(X).shape == (50, len(clf.classes_))
+    assert clf.predict_proba(X).sum(axis=1) == pytest.approx(np.ones(50))
+    assert clf.route(X).shape == clf.novelty(X).shape == (50,)
+    assert clf.conflicts(X).shape == (50, WIDTH)
+    assert clf.n_parameters_ > 100
+
+
+@settings(max_examples=10)
+@given(st.lists(st.integers(1, 900), max_size=6))
+def test_how_a_stream_is_cut_into_calls_changes_nothing(cuts):
+    X = np.concatenate([samples(task, 1500)[0] for task in (0, 1)])
+    y = np.concatenate([samples(task, 1500)[1] for task in (0, 1)])
+    for name in QUICK:
+        first = {"classes": np.arange(10)} if name == "paper" else {}
+        whole = quick(name).partial_fit(X, y, **first)
+        parts, start = quick(name), 0
+        for stop in [*np.minimum(np.cumsum(cuts), len(X) - 1).tolist(), len(X)]:
+            if stop > start:
+                parts.partial_fit(X[start:stop], y[start:stop], **(first if start == 0 else {}))
+                start = stop
+        assert digest(parts._system) == digest(whole._system)
+        assert np.array_equal(parts._waiting[0], whole._waiting[0])
+
+
+def test_new_classes_may_appear_unannounced_in_the_middle_of_a_task():
+    X, y = samples(0, 3000)
+    order = np.argsort(y, kind="stable")
+    few, many = order[:120], np.random.default_rng(0).permutation(order[120:])
+    clf = quick().partial_fit(X[few], y[few])
+    assert clf.classes_.tolist() == [0]
+    assert clf.predict(X[few]).tolist() == [0] * 120
+    clf.partial_fit(X[many], y[many]).finish()
+    assert clf.classes_.tolist() == [0, 1]
+    assert clf.score(X, y) > 0.9
+
+
+def test_predict_works_at_any_moment():
+    clf = quick()
+    X, y = samples(0, 3000)
+    with pytest.raises(ValueError, match="fewer samples than one batch"):
+        clf.partial_fit(X[:10], y[:10]).predict(X)
+    for start in range(10, 1000, 45):
+        clf.partial_fit(X[start : start + 45], y[start : start + 45])
+        if start > 60:
+            assert clf.predict(X[:20]).shape == (20,)
+    clf.finish()
+    assert clf.score(X, y) > 0.9
+
+
+def test_fit_is_partial_fit_and_finish_and_forgets():
+    X, y = samples(0, 1000)
+    fitted = quick().fit(X, y)
+    assert digest(fitted._system) == digest(quick().partial_fit(X, y).finish()._system)
+    other = samples(1, 1000)
+    again = fitted.fit(*other)
+    assert digest(again._system) == digest(quick().fit(*other)._system)
+    assert clone(fitted).get_params() == fitted.get_params()
+
+
+def test_in_a_pipeline():
+    X, y = samples(0, 1000)
+    model = make_pipeline(MinMaxScaler(), quick("paper")).fit(50 * X, y)
+    assert model.predict(50 * X).shape == y.shape
+
+
+BAD = {
+    "not a number": lambda X, y: (np.where(X > 0.8, np.nan, X), y),
+    "infinite": lambda X, y: (np.where(X > 0.8, np.inf, X), y),
+    "another width": lambda X, y: (X[:, 1:], y),
+    "no labels": lambda X, y: (X, None),
+    "labels of another length": lambda X, y: (X, y[1:]),
+    "labels missing": lambda X, y: (X, np.where(y > 0, np.nan, y)),
+    "continuous labels": lambda X, y: (X, y + 0.5),
+    "an empty batch": lambda X, y: (X[:0], y[:0]),
+    "one sample as a vector": lambda X, y: (X[0], y[:1]),
+}
+
+
+@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_leaves_the_system_as_it_was(name, what):
+    X, y = samples(0, 230)
+    first = {"classes": np.arange(10)} if name == "paper" else {}
+    clf = quick(name).partial_fit(X, y, **first)
+    before, classes = digest(clf._system), clf.classes_.copy()
+    with pytest.raises(ValueError, match=r".{10}"):
+        clf.partial_fit(*BAD[what](X, y))
+    assert digest(clf._system) == before
+    assert np.array_equal(clf.classes_, classes)
+    more = samples(0, 100, seed=1)
+    fresh = quick(name).partial_fit(X, y, **first).partial_fit(*more)
+    assert digest(clf.partial_fit(*more)._system) == digest(fresh._system)
+
+
+def test_one_sample_and_one_class():
+    X, y = samples(0, 300)
+    clf = quick().partial_fit(X[:1], y[:1])
+    clf.partial_fit(X[1:], np.zeros(299, int)).finish()
+    assert set(clf.predict(X)) <= {0, y[0]}
+    assert quick().fit(X[:1], y[:1]).predict(X).tolist() == [y[0]] * 300
+
+
+def test_the_paper_wants_all_classes_at_once():
+    X, y = samples(0, 100)
+    with pytest.raises(ValueError, match="in the first call"):
+        quick("paper").partial_fit(X, y)
+    with pytest.raises(ValueError, match="did not name"):
+        quick("paper").partial_fit(X, y, classes=[0])
+    clf = quick("paper").partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="class 7"):
+        clf.partial_fit(X, y + 7)
+
+
+def test_unknown_settings():
+    X, y = samples(0, 100)
+    with pytest.raises(ValueError, match="preset"):
+        PREVALClassifier(preset="best").fit(X, y)
+    with pytest.raises(TypeError, match="gama"):
+        PREVALClassifier(l0={"gama": 1}).fit(X, y)
+    with pytest.raises(ValueError, match="T_CP"):
+        PREVALClassifier(T_CP=-1).fit(X, y)
