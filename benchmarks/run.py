@@ -1,4 +1,4 @@
-"""All benchmarks: `python benchmarks/run.py [speed] [timeline]`; both without an argument.
+"""All benchmarks: `python benchmarks/run.py [speed] [timeline] [model]`; without an argument all.
 
 Speeds are ratios of things measured in turns within one run, on whatever machine this is.
 """
@@ -7,14 +7,16 @@ import sys
 
 from rich.console import Console
 
+PARTS = ("speed", "timeline", "model")
+
 
 def main(arguments: list[str]) -> int:
     """Print the tables asked for; 1 where a requirement is missed."""
     console = Console()
-    wanted = arguments or ["speed", "timeline"]
-    unknown = set(wanted) - {"speed", "timeline"}
+    wanted = arguments or list(PARTS)
+    unknown = set(wanted) - set(PARTS)
     if unknown:
-        console.print(f"unknown: {', '.join(sorted(unknown))}; known: speed, timeline")
+        console.print(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}")
         return 2
     kept = True
     if "speed" in wanted:
@@ -25,6 +27,10 @@ def main(arguments: list[str]) -> int:
         from timeline import timeline_table
 
         kept &= timeline_table(console)
+    if "model" in wanted:
+        from model import model_table
+
+        kept &= model_table(console)
     return 0 if kept else 1
 
 

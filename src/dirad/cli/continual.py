@@ -39,7 +39,7 @@ def reproduce(
 
     ```
     dirad reproduce                       # 32 runs: four values of T_CP
-    dirad reproduce --parts main,top_down,batch_300,full_size
+    dirad reproduce --parts main,top_down,batch_300,full_size,recurring
     dirad reproduce --preset default      # the same protocol with our own settings
     ```
 
@@ -49,7 +49,8 @@ def reproduce(
         The paper's settings, or our own.
     parts
         Of the paper's settings: main (the tables), top_down (the other reading of which nodes may
-        predict), batch_300 and full_size (28 × 28; two runs of some minutes).
+        predict), batch_300 and full_size (28 × 28; two runs of some minutes), recurring (a stream
+        A B A C B, beside our own settings).
     runs
         Runs per setting.
     tasks
@@ -73,6 +74,15 @@ def reproduce(
         found = experiment.measure(
             jobs, folder / f"{name}.jsonl", workers=worker_count(common), progress=progress
         )
+    tables = experiment.sections(found)
+    if preset == "paper" and "recurring" in chosen:
+        with progress_bar(common, "recurring") as progress:
+            again = experiment.measure_recurring(
+                range(common.seed, common.seed + min(runs, 3)),
+                workers=worker_count(common),
+                progress=progress,
+            )
+        tables.append(experiment.recurring_section(again))
     pictures: dict[str, Figure] = {}
     with spinner(common, "drawing"):
         system, batch, sample = example(preset, common.seed)
@@ -88,7 +98,7 @@ def reproduce(
             "The paper's tables on changing tasks, made again"
             if preset == "paper"
             else "The paper's protocol with our own settings",
-            [Section(*table) for table in experiment.sections(found)],
+            [Section(*table) for table in tables],
             pictures=pictures,
             file=name,
         ),

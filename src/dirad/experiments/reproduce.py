@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import ttest_ind
 
-from dirad.experiments import published
+from dirad.experiments import published, streams
 from dirad.experiments.ledger import Ledger
 from dirad.experiments.protocol import (
     Probe,
@@ -24,8 +24,9 @@ from dirad.experiments.protocol import (
     task_retention,
 )
 from dirad.experiments.runner import Progress, deviation, mean, run_all
+from dirad.experiments.streams import Recurrence
 
-PARTS = ("main", "top_down", "batch_300", "full_size")
+PARTS = ("main", "top_down", "batch_300", "full_size", "recurring")
 FEW = 2  # runs with the full image, which take minutes each
 
 
@@ -90,6 +91,14 @@ def restored(plain: Any) -> Run:
     )
 
 
+def measure_recurring(
+    seeds: Sequence[int], *, workers: int = 1, progress: Progress | None = None
+) -> list[Recurrence]:
+    """Return what both presets do in a stream A B A C B."""
+    jobs = [(preset, seed) for preset in ("paper", "default") for seed in seeds]
+    return run_all(streams.measure_recurring, jobs, workers=workers, progress=progress)
+
+
 # ------------------------------------------------------------------ sections
 
 
@@ -127,13 +136,38 @@ def sections(runs: Sequence[Run]) -> list[Table]:
         ("The full image, 28 × 28", [one for one in others if one.setting.side == 28]),
     ):
         if some:
-            found += [accuracy_section(title, some), sizes_section(some)]
+            found += [accuracy_section(title, some), sizes_section(some, f"{title}: sizes")]
     return found
 
 
 def runs_base(one: Run) -> Setting:
     """Return the paper's main setting with this run's number of tasks and seed."""
     return Setting(preset=one.setting.preset, tasks=one.setting.tasks, seed=one.setting.seed)
+
+
+def recurring_section(runs: Sequence[Recurrence]) -> Table:
+    """Return which models were opened and chosen in a stream A B A C B."""
+    rows = []
+    for one in runs:
+        right = sum(a == b for a, b in zip(one.chosen, one.expected, strict=True))
+        rows.append(
+            {
+                "preset": one.preset,
+                "seed": one.seed,
+                **{
+                    f"{'ABACB'[i]} ({i + 1})": f"{models}" + (" new" if opened else "")
+                    for i, (models, opened) in enumerate(zip(one.chosen, one.opened, strict=True))
+                },
+                "as it should": f"{right}/{len(one.expected)}",
+                "accuracy at the end": f"{one.accuracy:.2f}",
+            }
+        )
+    note = (
+        "Tasks A, B, A again, C, B again, none announced. Cells: the models that took the batches "
+        "of that part; 'new' where one was opened. A perfect system shows 0 new, 1 new, 0, 2 new, "
+        "1. The paper's preset at T_CP = 0.05, the only value at which its rule fires regularly."
+    )
+    return Table("A stream in which tasks come again", rows, note)
 
 
 def spread(values: Sequence[float]) -> str:
@@ -323,7 +357,7 @@ def owner_task(one: Run, model: int) -> int | None:
     return opened[model] if model < len(opened) else None
 
 
-def sizes_section(runs: Sequence[Run]) -> Table:
+def sizes_section(runs: Sequence[Run], title: str = "Sizes") -> Table:
     """Return sizes of the networks and steps to stability."""
     rows = []
     for T_CP, some in groups(runs).items():
@@ -332,7 +366,8 @@ def sizes_section(runs: Sequence[Run]) -> Table:
 
         def both(key: str, digits: int = 0, models: Sequence[dict] = models) -> str:
             values = [model[key] for model in models]
-            return f"{mean(values):,.{digits}f} ± {deviation(values):,.{digits}f}"
+            text = f"{mean(values):,.{digits}f}"
+            return text if len(values) < 2 else f"{text} ± {deviation(values):,.{digits}f}"
 
         rows.append(
             {
@@ -355,7 +390,7 @@ def sizes_section(runs: Sequence[Run]) -> Table:
         "in L0, an L1 error of about 0.05 and more than ten times as many edges in L1. L1 edges: "
         "of the pathways that are kept. L1 error: mean squared error over all targets."
     )
-    return Table("Sizes", rows, note)
+    return Table(title, rows, note)
 
 
 def class_section(runs: Sequence[Run]) -> Table:

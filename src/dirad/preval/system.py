@@ -19,7 +19,7 @@ from dirad.preval.model import STABLE, BufferModel, Model, StreamModel, Verdict
 from dirad.preval.settings import Settings
 
 MODEL = 100  # purpose of the random key of a model
-UNUSUAL = 3.0  # novelty above which a sample is left to the model that is still adapting
+UNUSUAL = 1.5  # novelty above which a sample is left to the model that is still adapting
 
 
 def cores() -> int:

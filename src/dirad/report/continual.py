@@ -160,6 +160,9 @@ def draw_timeline(moments: Sequence[Any], digits: Sequence[int], events: Sequenc
     middle.scatter(batches, values, s=10, color=np.where(values > 1, ALERT, ACCENT).tolist())
     middle.axhline(1, color=INK, lw=1, ls=":")
     middle.set_yscale("symlog", linthresh=1)
+    finite = values[np.isfinite(values)]
+    if len(finite):
+        middle.set_ylim(min(-1.2, 1.2 * finite.min()), max(2.0, 2.0 * finite.max()))
     middle.set_ylabel("novelty ÷ limit\n(no model adapting)")
     bottom.plot(batches, [m.accuracy for m in moments], color=INK, lw=1)
     bottom.set_ylim(-0.02, 1.02)

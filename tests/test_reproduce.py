@@ -1,0 +1,245 @@
+"""The paper's tables from the paper's runs, the ledger of finished runs, and the page."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from dirad.experiments import published, reproduce
+from dirad.experiments.ledger import Ledger
+from dirad.experiments.protocol import (
+    Probe,
+    Run,
+    Setting,
+    accuracies,
+    class_accuracies,
+    draw,
+    missed_a_task,
+    net_retention,
+    task_retention,
+)
+from dirad.experiments.streams import follow
+from dirad.report.continual import draw_adaptation, draw_flow, draw_timeline
+from streams import WIDTH, learned, new_system, samples
+
+# ------------------------------------------------------------------ the paper's own numbers
+
+
+@pytest.mark.parametrize("T_CP", published.T_CP)
+def test_the_papers_tables_follow_from_its_runs(T_CP):
+    """Accuracies exactly; ratios to a unit or so of the last digit, as rounded runs allow."""
+    runs = published.RUNS[T_CP]
+    found = [one for one in runs if not missed_a_task(one)]
+    every, without, missed = published.ACCURACIES[T_CP]
+    assert accuracies(runs) == pytest.approx(every, abs=0.0101)
+    assert accuracies(found) == pytest.approx(without, abs=0.0101)
+    assert len(runs) - len(found) == missed
+    net, net_found, by_task = published.RETENTION[T_CP]
+    assert net_retention(runs) == pytest.approx(net, abs=0.0101)
+    assert net_retention(found) == pytest.approx(net_found, abs=0.0101)
+    assert list(task_retention(found).values()) == pytest.approx(by_task, abs=0.0101)
+
+
+@pytest.mark.parametrize("T_CP", published.T_CP)
+def test_the_papers_class_accuracies_follow_from_its_runs(T_CP):
+    found = class_accuracies(published.RUNS[T_CP])
+    for digit, (accuracy, count) in enumerate(published.CLASSES[T_CP]):
+        assert found[digit][1] == count
+        assert found[digit][0] == pytest.approx(accuracy, abs=0.0101)
+
+
+def test_the_caption_of_the_retention_table_says_the_reverse():
+    """Before ÷ after would be above 1 nearly everywhere; the printed ratios are below."""
+    runs = published.RUNS[0.05]
+    reverse = [1 / value for value in net_retention(runs)]
+    assert min(reverse) > 1.1
+    assert max(published.RETENTION[0.05][0]) < 0.9
+
+
+# ------------------------------------------------------------------ the ledger
+
+
+@dataclass(frozen=True)
+class Toy:
+    place: int
+    value: float
+
+
+def test_a_finished_run_is_kept(tmp_path):
+    path = tmp_path / "deep" / "runs.jsonl"
+    book = Ledger(path)
+    book.add("a", Toy(1, 0.1 + 0.2))
+    book.add("b", Toy(2, float("nan")))
+    again = Ledger(path)
+    assert again.results["a"] == {"place": 1, "value": 0.1 + 0.2}
+    assert np.isnan(again.results["b"]["value"])
+
+
+@pytest.mark.parametrize("cut", [1, 5, 30])
+def test_a_line_cut_off_is_no_line(tmp_path, cut):
+    path = tmp_path / "runs.jsonl"
+    Ledger(path).add("a", Toy(1, 1.0))
+    Ledger(path).add("b", Toy(2, 2.0))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    book = Ledger(path)
+    assert set(book.results) == {"a"}
+    book.add("b", Toy(2, 2.0))
+    assert path.read_bytes() == whole
+    assert set(Ledger(path).results) == {"a", "b"}
+
+
+def test_what_is_no_ledger_at_all_is_ignored(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    path.write_text('[1]\nnonsense\n{"key": "a"}\n"text"\n')
+    assert Ledger(path).results == {}
+
+
+def test_results_of_other_code_do_not_count(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    Ledger(path).add("a", Toy(1, 1.0))
+    line = json.loads(path.read_text())
+    path.write_text(json.dumps(line | {"code": "other"}) + "\n")
+    assert Ledger(path).results == {}
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from test_reproduce import Toy
+from dirad.experiments.ledger import Ledger
+from dirad.experiments.runner import run_all
+
+def work(place):
+    time.sleep(0.05)
+    return Toy(place, place / 3)
+
+book = Ledger(Path(sys.argv[1]))
+missing = [n for n in range(20) if str(n) not in book.results]
+print(len(missing), flush=True)
+run_all(work, [(n,) for n in missing], on_result=lambda i, r: book.add(str(missing[i]), r))
+"""
+
+
+def test_killed_at_any_moment_nothing_is_lost_and_nothing_made_twice(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    command = [sys.executable, "-c", KILLED, str(path)]
+    here = os.path.dirname(__file__)
+    for wait in (0.3, 0.45):
+        process = subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()  # it has begun
+        time.sleep(wait)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(command, cwd=here, check=True, capture_output=True)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sorted(int(line["key"]) for line in lines) == list(range(20))
+    assert all(line["result"]["value"] == int(line["key"]) / 3 for line in lines)
+
+
+# ------------------------------------------------------------------ plan and page
+
+
+def test_the_plan_has_every_run_once_and_long_ones_first():
+    jobs = reproduce.planned("paper", reproduce.PARTS, 8, 3, 0)
+    assert len({Ledger.key(*job) for job in jobs}) == len(jobs) == 2 + 8 + 32 + 32
+    assert jobs[0][0].side == 28
+    assert len(reproduce.planned("paper", ["main"], 8, 3, 0)) == 32
+    assert len(reproduce.planned("default", ["main"], 8, 3, 0)) == 8
+    settings = jobs[2][0].settings()
+    assert settings.l0.batch_size == settings.l1.batch_size == 300
+
+
+def toy_run(setting, number, detected=(True, True, True)):
+    rng = np.random.default_rng(number)
+    digits = rng.permutation(10)[:6].tolist()
+    tests = []
+    for task in range(3):
+        seen = digits[: 2 * task + 2]
+        tests.append({d: 0.9 if detected[i // 2] else 0.0 for i, d in enumerate(seen)})
+    sizes = ("L0_edges", "L0_hidden", "L0_steps", "L1_targets", "L1_confident", "L1_edges_grown")
+    sizes += ("L1_edges", "L1_steps", "L1_error", "R_IS", "parameters")
+    models = [dict.fromkeys(sizes, 1.0 + number) for _ in range(sum(detected))]
+    probes = [Probe(i, 1.0 + 0.1 * i, [0.5], [0.9]) for i in range(len(models))]
+    return Run(
+        setting, number, digits, tests, list(detected), [0.0] * 3, [1.0] * 3, probes, models, 2.0
+    )
+
+
+def test_the_page_stands_on_any_runs():
+    base = Setting()
+    runs = []
+    for T_CP in published.T_CP:
+        runs += [toy_run(replace(base, T_CP=T_CP), n) for n in range(2)]
+        missed = (True, False, True)
+        runs.append(toy_run(replace(base, T_CP=T_CP, connectivity="top_down"), 3, missed))
+    runs.append(toy_run(replace(base, T_CP=0.05, batch_size=300), 0))
+    runs.append(toy_run(replace(base, T_CP=0.05, side=28), 0, (True, False, False)))
+    tables = reproduce.sections(runs)
+    titles = [table.title for table in tables]
+    assert len(titles) == len(set(titles))
+    text = json.dumps(tables)
+    assert "1/1" in text  # the run that missed a task
+    assert "nan" not in text.replace("chance", "")
+    assert [reproduce.owner_task(runs[2], model) for model in (0, 1, 2)] == [0, 2, None]
+    ours = reproduce.sections([toy_run(Setting(preset="default"), n) for n in range(3)])
+    assert ours[0].rows[0]["T3"].startswith("0.90")
+
+
+def test_runs_survive_the_ledger(tmp_path):
+    one = toy_run(Setting(), 4)
+    book = Ledger(tmp_path / "runs.jsonl")
+    book.add("key", one)
+    assert reproduce.restored(Ledger(tmp_path / "runs.jsonl").results["key"]) == one
+
+
+def test_batches_hold_as_many_of_each_class():
+    pools = [np.arange(100), np.arange(100, 200), np.arange(200, 300)]
+    drawn = draw(np.random.default_rng(0), pools, 5, 50).reshape(5, 50)
+    for batch in drawn:
+        assert len(set(batch.tolist())) == 50
+        assert sorted(np.bincount(batch // 100)) == [16, 17, 17]
+
+
+# ------------------------------------------------------------------ pictures and streams
+
+
+@pytest.mark.parametrize("name", ["paper", "default"])
+def test_pictures_of_a_system(name, tmp_path):
+    system = learned(name, [0, 1])
+    assert WIDTH == 16  # an image of 4 × 4
+    X = samples(1, 50, seed=4)[0]
+    draw_adaptation(system.models[0]).savefig(tmp_path / "adaptation.png")
+    figure = draw_flow(system, X, X[0])
+    figure.savefig(tmp_path / "flow.png")
+    text = " ".join(
+        t.get_text()
+        for part in figure.subfigs
+        for ax in part.axes
+        for t in [ax.yaxis.label, ax.xaxis.label]
+    )
+    assert "model 0" in text
+    assert "← answers" in text
+
+
+def test_a_stream_is_asked_first_and_taught_then(tmp_path):
+    system = new_system("default")
+    size = system.settings.l0.batch_size
+    parts = [samples(task, 30 * size, seed=task) for task in (0, 1)]
+    X, y = (np.concatenate(values) for values in zip(*parts, strict=True))
+    seen = []
+    moments = follow(system, X, y, [0] * 30 + [1] * 30, lambda moment, _: seen.append(moment))
+    assert seen == moments
+    assert np.isnan(moments[0].accuracy)
+    assert moments[29].accuracy > 0.9
+    assert moments[30].value > 1.0
+    assert moments[30].model == 1
+    assert moments[59].accuracy > 0.9
+    draw_timeline(moments, list(range(4)), system.events).savefig(tmp_path / "timeline.png")
