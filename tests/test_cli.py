@@ -50,6 +50,8 @@ def test_quiet_prints_only_the_folder(capsys, tmp_path):
         (("pairs", "--pairs", "46"), "--pairs"),
         (("pairs", "--preset", "best"), "--preset"),
         (("ablate", "--parts", "ladder,roof"), "'roof'"),
+        (("reproduce", "--parts", "main,roof"), "'roof'"),
+        (("reproduce", "--tasks", "6"), "at most 5"),
         (("parity", "--nonsense"), "--nonsense"),
         (("nonsense",), "nonsense"),
     ],
@@ -88,13 +90,22 @@ def test_help_teaches_by_example(capsys):
         assert f"dirad {command}" in text.split("Usage", 1)[1].split("\n", 1)[1]
 
 
-def test_the_quick_demo_grows_three_networks(capsys, tmp_path):
+def test_the_quick_demo_grows_three_networks_and_notices_three_tasks(capsys, tmp_path):
     code, text, _ = run(capsys, "demo", "--quick", "--json", "--out", str(tmp_path))
     assert code == 0
-    rows = json.loads(text)["sections"][0]["rows"]
-    assert len(rows) == 3
-    assert rows[0]["right"] == 1.0
-    assert len(list(tmp_path.glob("*.png"))) == 6
+    networks, _, events, accuracies = (part["rows"] for part in json.loads(text)["sections"])
+    assert len(networks) == 3
+    assert networks[0]["right"] == 1.0
+    kinds = [row["event"] for row in events if "stable" not in row["event"]]
+    assert kinds == [
+        "model 0 opened",
+        "model 1 opened",
+        "model 2 opened",
+        "model 0 chosen",
+        "model 1 chosen",
+    ]
+    assert float(accuracies[0]["after 6 digits"]) > 0.9
+    assert len(list(tmp_path.glob("*.png"))) == 8
 
 
 ROWS = [
