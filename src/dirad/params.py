@@ -70,6 +70,7 @@ class Params:
     breadth: int = 0  # samples per input below which all significant sources grow at once
     product_order: int = 10  # longest product of sources that is looked for
     product_budget: int = 20000  # most products of one length that are looked at
+    first_gate: int = 0  # of two sources that are multiplied, one is this node or a later one
     gate_floor: float = 0.0  # |w| below which ENC partly closes the gate (0: the paper's ENC)
     term_0_bias: bool = False  # may term 0 of a modulatory node have a bias?
     overshoot: float = 1.0  # grow to this many times max_edges, then fade the weakest out

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def reproduce(
     *,
     preset: Preset = "paper",
-    parts: str = "main",
+    parts: str = "main,told",
     runs: PositiveInt = 8,
     tasks: PositiveInt = 3,
     common: Common = DEFAULTS,
@@ -38,8 +38,8 @@ def reproduce(
     finished is kept at once: stopped at any moment, the next call makes only what is missing.
 
     ```
-    dirad reproduce                       # 32 runs: four values of T_CP
-    dirad reproduce --parts main,top_down,batch_300,full_size,recurring
+    dirad reproduce                       # four values of T_CP, detection and routing apart
+    dirad reproduce --parts main,told,top_down,batch_300,full_size,recurring
     dirad reproduce --preset default      # the same protocol with our own settings
     ```
 
@@ -48,9 +48,9 @@ def reproduce(
     preset
         The paper's settings, or our own.
     parts
-        Of the paper's settings: main (the tables), top_down (the other reading of which nodes may
-        predict), batch_300 and full_size (28 × 28; two runs of some minutes), recurring (a stream
-        A B A C B, beside our own settings).
+        Of the paper's settings: main (the tables), told (told when a task is new: routing alone),
+        top_down (the other reading of which nodes may predict), batch_300, full_size (28 × 28; two
+        runs of some minutes), recurring (a stream A B A C B, beside our own settings).
     runs
         Runs per setting.
     tasks

@@ -35,6 +35,7 @@ class Setting:
     side: int = 14  # of an image
     tasks: int = 3
     seed: int = 0
+    told: bool = False  # is the system told that a task is new? Then routing alone is measured
 
     def settings(self) -> Settings:
         """Return the constants of the system."""
@@ -112,7 +113,7 @@ def run(setting: Setting, number: int) -> Run:
     for task in range(setting.tasks):
         own = [pools[digit] for digit in digits[2 * task : 2 * task + 2]]
         before = len(system.models)
-        learn_task(system, data, own, rng)
+        learn_task(system, data, own, rng, told=setting.told)
         owner.append(before if len(system.models) > before else None)
         seen = digits[: 2 * task + 2]
         tests.append(test(system, data, seen, rng))
@@ -172,12 +173,16 @@ def learn_task(
     data: Dataset,
     pools: Sequence[NDArray],
     rng: np.random.Generator,
+    *,
+    told: bool = False,
 ) -> None:
     """Show batches of one task until the system is stable: at once if it takes them for known."""
     size = system.settings.l0.batch_size
     blocks = 1
     while True:
         chosen = draw(rng, pools, blocks, size)
+        if told and blocks == 1:
+            system.open_model(data.X_train[chosen])
         system.learn(data.X_train[chosen], data.y_train[chosen], until_stable=True)
         if system.adapting is None:
             return

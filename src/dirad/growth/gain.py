@@ -209,7 +209,11 @@ def search_products(state, plan, work, term, params, pressure, candidates, singl
     if params.product_order < 2 or params.enc == 0 or count == 0:
         return 0.0, 0
     firsts = candidates
-    if float(count) * count * n > PAIR_BUDGET:
+    if params.first_gate > 0:
+        firsts = candidates[: gates_first(candidates, params.first_gate)]
+        if firsts.shape[0] == 0:
+            return 0.0, 0
+    elif float(count) * count * n > PAIR_BUDGET:
         strongest_first(work, candidates, pressure.residual)
         firsts = candidates[: max(1, int(PAIR_BUDGET / (float(count) * n)))]
     G = best_pair(state, plan, work, term, pressure, firsts, candidates, rows, found)
@@ -219,6 +223,8 @@ def search_products(state, plan, work, term, params, pressure, candidates, singl
         return G, 2
     if single > needed_evidence(count, allowed):
         return 0.0, 0
+    if params.first_gate > 0:
+        return 0.0, 0  # only pairs know what a gate is
     for length in range(3, min(params.product_order, count, MAX_ORDER) + 1):
         number = combinations_of(count, length, params.product_budget)
         if number > params.product_budget:
@@ -228,6 +234,17 @@ def search_products(state, plan, work, term, params, pressure, candidates, singl
         if G > needed_evidence(tries, allowed):
             return G, length
     return 0.0, 0
+
+
+@kernel
+def gates_first(candidates, first_gate):
+    """Put the candidates from `first_gate` on before the others; return how many they are."""
+    order = np.argsort(candidates < first_gate, kind="mergesort")
+    candidates[:] = candidates[order]
+    number = 0
+    for s in candidates:
+        number += s >= first_gate
+    return number
 
 
 @kernel

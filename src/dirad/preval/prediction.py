@@ -88,6 +88,10 @@ class Prediction:
         self.span = np.where(hidden & (span > 0), span, 1.0)
         self.targets = np.flatnonzero(~outputs)  # columns of `states`
         allowed = allowed_sources(l0, self.nodes[self.targets], self.nodes, settings.connectivity)
+        # What an input is predicted from may depend on what L0 makes of the sample.
+        params = settings.l1
+        if params.ordering == "gain":
+            params = params.replace(first_gate=l0.n_inputs)
         self.pathways = []
         transfer = LINEAR if settings.standardize else LOGISTIC  # states beyond [0, 1], or within
         for row, target in zip(allowed, self.targets, strict=True):
@@ -97,7 +101,7 @@ class Prediction:
                 len(self.nodes), 1, transfer=transfer, seed=own % 2**62, n_samples=len(X)
             )
             state.network.usable[:] = row
-            self.pathways.append(Adaptation(state, settings.l1))
+            self.pathways.append(Adaptation(state, params))
         self.histories = [History() for _ in self.pathways]
         self.step = 0
         self.network: Network | None = None  # of the confidently predicted targets, when stable

@@ -114,6 +114,10 @@ class System:
                 self.events.append(Event(self.batches, "chosen", best.model, evidence))
             self._latest = best.model
             return None
+        return self.open_model(batch, evidence)
+
+    def open_model(self, batch: NDArray, evidence: dict[str, Any] | None = None) -> Model:
+        """Open a model for the task of this batch, whatever the others say of it."""
         number = len(self.models)
         seed = int(bits(self.seed, MODEL, 0, number)) % 2**62
         model: Model
@@ -124,7 +128,7 @@ class System:
         else:
             model = StreamModel(number, self.n_inputs, self.n_classes, self.settings, seed)
         self.models.append(model)
-        self.events.append(Event(self.batches, "opened", number, evidence))
+        self.events.append(Event(self.batches, "opened", number, evidence or {}))
         self._latest = number
         return model
 
