@@ -8,7 +8,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import naive
-from dirad.core.network import MODULATORY, N_EDGES, N_UNITS, OUTPUT, new_network, with_capacity
+from dirad.core.network import (
+    LINEAR,
+    MODULATORY,
+    N_EDGES,
+    N_UNITS,
+    OUTPUT,
+    new_network,
+    with_capacity,
+)
 from dirad.core.order import new_plan
 from dirad.core.propagate import respond
 from dirad.growth.adapt import adapt, is_stable, new_data
@@ -22,7 +30,14 @@ from dirad.growth.evidence import (
     product_evidence,
     source_evidence,
 )
-from dirad.growth.gain import MAX_ORDER, best_pair, best_product, fade_weakest, saliencies
+from dirad.growth.gain import (
+    MAX_ORDER,
+    best_pair,
+    best_product,
+    fade_weakest,
+    gates_first,
+    saliencies,
+)
 from dirad.growth.priority import grow_unrestricted, grow_v1
 from dirad.growth.removal import remove_useless
 from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, STEP, new_scratch, new_state
@@ -747,3 +762,30 @@ def test_without_conversion_there_is_no_hidden_node():
         _, history = grow(preset(name, enc=False, max_steps=400, settle_steps=50), X, y)
         assert history.hidden.max() == 0
         assert history.edges.max() > 0
+
+
+# ------------------------------------------------------------------ gates
+
+
+@given(st.lists(st.integers(0, 30), unique=True, max_size=12), st.integers(1, 31))
+def test_gates_come_first_and_keep_their_order(nodes, first_gate):
+    candidates = np.array(nodes, np.int64)
+    number = gates_first(candidates, first_gate)
+    gates = [s for s in nodes if s >= first_gate]
+    assert number == len(gates)
+    assert candidates.tolist() == gates + [s for s in nodes if s < first_gate]
+
+
+def test_of_two_sources_that_are_multiplied_one_is_a_gate():
+    """y = x₀x₁ + x₂x₃ where only x₃ may gate: the first product is out of reach."""
+    X = np.random.default_rng(0).choice([-1.0, 1.0], (400, 4))
+    y = (X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3])[:, None]
+    free = preset("default", cost="squared", max_steps=600, settle_steps=100, product_order=2)
+    fits = {}
+    for first_gate in (0, 3):
+        params = free.replace(first_gate=first_gate)
+        state = new_state(4, 1, transfer=LINEAR, n_samples=400)
+        state, _ = adapt(state, new_data(X, y, params), params)
+        fits[first_gate] = np.mean((respond(state.network, X) - y) ** 2)
+    assert fits[0] < 0.1
+    assert fits[3] == pytest.approx(1.0, abs=0.15)
