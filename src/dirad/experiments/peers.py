@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.linalg import solve
 from sklearn.linear_model import LogisticRegression
 
-
 EARLY = 500  # samples before which a Gaussian's surprise says little
 
 
