@@ -101,10 +101,10 @@ class NearestMean:
         return len(self.sums) * (self.n_inputs + 1)
 
 
-class ClassGaussians:
-    """One Gaussian per class: quadratic discriminant analysis with εI added."""
+class _ClassMoments:
+    """Mean and scatter of every class."""
 
-    def __init__(self, n_inputs: int, shrinkage: float = 0.05) -> None:
+    def __init__(self, n_inputs: int, shrinkage: float) -> None:
         self.n_inputs = n_inputs
         self.shrinkage = shrinkage
         self.classes: dict[int, Moments] = {}
@@ -112,6 +112,13 @@ class ClassGaussians:
     def learn(self, X: NDArray, y: NDArray) -> None:
         for label in np.unique(y).tolist():
             self.classes.setdefault(label, Moments(self.n_inputs)).add(X[y == label])
+
+
+class ClassGaussians(_ClassMoments):
+    """One Gaussian per class: quadratic discriminant analysis with εI added."""
+
+    def __init__(self, n_inputs: int, shrinkage: float = 0.05) -> None:
+        super().__init__(n_inputs, shrinkage)
 
     def predict(self, X: NDArray) -> NDArray:
         labels = list(self.classes)
@@ -123,17 +130,11 @@ class ClassGaussians:
         return sum(moments.n_stored for moments in self.classes.values())
 
 
-class StreamingLDA:
+class StreamingLDA(_ClassMoments):
     """One mean per class and a shared covariance (Hayes & Kanan, 2020, "Deep SLDA")."""
 
     def __init__(self, n_inputs: int, shrinkage: float = 0.01) -> None:
-        self.n_inputs = n_inputs
-        self.shrinkage = shrinkage
-        self.classes: dict[int, Moments] = {}
-
-    def learn(self, X: NDArray, y: NDArray) -> None:
-        for label in np.unique(y).tolist():
-            self.classes.setdefault(label, Moments(self.n_inputs)).add(X[y == label])
+        super().__init__(n_inputs, shrinkage)
 
     def predict(self, X: NDArray) -> NDArray:
         labels = list(self.classes)
