@@ -21,7 +21,7 @@ endif
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
 
-demo: $(VENV)/run.stamp  ## grow a network on a small task and show it
+demo: $(VENV)/run.stamp  ## networks grow, tasks arrive unannounced; tables and pictures
 	$(BIN)/dirad demo
 
 test: $(VENV)/dev.stamp  ## lint, format, layers, types and tests: all that must pass

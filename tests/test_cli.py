@@ -72,19 +72,22 @@ def test_a_missing_data_set_is_told_as_it_is(capsys, monkeypatch):
     assert (code, text, errors) == (1, "", "dirad: mnist was not found: do this\n")
 
 
-def test_a_folder_that_cannot_be_made_is_a_failure(capsys, tmp_path):
+@pytest.mark.parametrize("below", ["", "deeper"])
+def test_a_folder_that_cannot_be_made_is_told_before_anything_is_computed(capsys, tmp_path, below):
     (tmp_path / "file").write_text("")
-    command = ("parity", "--bits", "2", "--seeds", "1", "--workers", "1")
-    code, _, errors = run(capsys, *command, "--out", str(tmp_path / "file" / "below"))
-    assert code == 1
-    assert "Traceback" not in errors
+    code, text, errors = run(
+        capsys, "parity", "--bits", "2", "--out", str(tmp_path / "file" / below)
+    )
+    assert (code, text) == (2, "")
+    assert "--out" in errors
+    assert errors.count("\n") == 1
 
 
 def test_help_teaches_by_example(capsys):
     code, text, _ = run(capsys, "--help")
     assert code == 0
     assert "dirad demo" in text
-    for command in ("xor", "parity", "pairs", "digits", "tabular", "ablate", "demo"):
+    for command in ("xor", "parity", "pairs", "digits", "tabular", "ablate", "reproduce", "demo"):
         code, text, _ = run(capsys, command, "--help")
         assert code == 0
         assert f"dirad {command}" in text.split("Usage", 1)[1].split("\n", 1)[1]

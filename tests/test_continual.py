@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -173,11 +174,47 @@ def test_the_paper_wants_all_classes_at_once():
         clf.partial_fit(X, y + 7)
 
 
+def test_labels_of_another_type_are_refused_and_harm_nothing():
+    X, y = samples(0, 300)
+    clf = quick().partial_fit(X, y)
+    with pytest.raises(ValueError, match="of another type, such as"):
+        clf.partial_fit(X, NAMES[y])
+    assert set(clf.partial_fit(X, y).predict(X)) <= {0, 1}
+    with pytest.raises(ValueError, match="of another type"):
+        quick().partial_fit(X, NAMES[y]).partial_fit(X, y)
+
+
+def test_nothing_can_be_asked_before_the_first_sample():
+    for ask in ("route", "novelty", "conflicts", "predict", "predict_proba"):
+        with pytest.raises(NotFittedError):
+            getattr(PREVALClassifier(), ask)([[0.0]])
+    for name in ("events_", "models_", "n_parameters_"):
+        assert not hasattr(PREVALClassifier(), name)
+    with pytest.raises(NotFittedError):
+        PREVALClassifier().finish()
+
+
+def test_it_prints_its_models():
+    X, y = samples(0, 1000)
+    text = str(quick().fit(X, y))
+    assert "Model 0 (stable): L0 with" in text
+    assert str(PREVALClassifier()) == "PREVALClassifier()"
+
+
+def test_a_small_buffer_begins_earlier():
+    X, y = samples(0, 600)
+    clf = PREVALClassifier(buffer_size=300, batch_size=50, random_state=0).fit(X, y)
+    assert clf.score(X, y) > 0.9
+    with pytest.raises(ValueError, match="only preset='paper'"):
+        PREVALClassifier(buffer_size=0).fit(X, y)
+
+
 def test_unknown_settings():
     X, y = samples(0, 100)
     with pytest.raises(ValueError, match="preset"):
         PREVALClassifier(preset="best").fit(X, y)
     with pytest.raises(TypeError, match="gama"):
         PREVALClassifier(l0={"gama": 1}).fit(X, y)
-    with pytest.raises(ValueError, match="T_CP"):
-        PREVALClassifier(T_CP=-1).fit(X, y)
+    for bad in ({"T_CP": -1}, {"false_alarms": 2}, {"steps_per_batch": 0}, {"held_out": 1.5}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            PREVALClassifier(**bad).fit(X, y)

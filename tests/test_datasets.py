@@ -253,3 +253,11 @@ def test_true_mnist(monkeypatch):
     blocks = large.X_test.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4))
     np.testing.assert_allclose(small.X_test, blocks.reshape(-1, 196), atol=1e-6)
     assert len(digit_pair(small, 3, 8).y_train) == 6131 + 5851
+
+
+def test_a_folder_that_is_not_there_is_named(monkeypatch, tmp_path):
+    with pytest.raises(DatasetMissing, match="nowhere is not a folder"):
+        load_mnist(folder=tmp_path / "nowhere")
+    monkeypatch.setenv("DIRAD_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(DatasetMissing, match="nowhere is not a folder"):
+        load_mnist()

@@ -285,6 +285,39 @@ def test_sample_weights_count_as_repetitions():
         state = weighted
 
 
+def test_one_output_may_have_its_targets_in_a_row():
+    params = STEPS["paper"]
+    X, y = curved_classes(50, 6, 3)
+    state = new_state(6, 1, n_samples=50)
+    row, _ = step(state, Batch(X, y[:, 0]), params)
+    column, _ = step(state, Batch(X, y[:, :1]), params)
+    assert digest(row) == digest(column)
+
+
+BAD_BATCHES = {
+    "2 outputs, the data have 6 and 3": lambda X, y: Batch(X, y),
+    "6 inputs and 2 outputs, the data have 5": lambda X, y: Batch(X[:, 1:], y[:, :2]),
+    "the data have 7": lambda X, y: Batch(np.c_[X, X[:, 0]], y[:, :2]),
+    "same n": lambda X, y: Batch(X, y[:5, :2]),
+    "at least 1": lambda X, y: Batch(X[:0], y[:0, :2]),
+    "must be": lambda X, y: Batch(X[0], y[0]),
+    "X holds NaN": lambda X, y: Batch(np.where(X > 0, np.nan, X), y[:, :2]),
+    "y holds NaN": lambda X, y: Batch(X, np.where(y[:, :2] > 0, np.inf, 0)),
+    "sample_weight must": lambda X, y: Batch(X, y[:, :2], np.ones(3)),
+    "sample_weight holds": lambda X, y: Batch(X, y[:, :2], np.full(50, np.nan)),
+}
+
+
+@pytest.mark.parametrize("says", BAD_BATCHES)
+def test_a_batch_that_does_not_fit_is_refused(says):
+    X, y = curved_classes(50, 6, 3)
+    state = new_state(6, 2, n_samples=50)
+    before = digest(state)
+    with pytest.raises(ValueError, match=says):
+        step(state, BAD_BATCHES[says](X, y), STEPS["paper"])
+    assert digest(state) == before
+
+
 # ------------------------------------------------------------------ which samples
 
 
@@ -394,6 +427,10 @@ def test_parameters_refuse_what_they_do_not_know():
         Params(optimizer="newton")
     with pytest.raises(ValueError, match="gamma"):
         Params(gamma=float("nan"))
+    with pytest.raises(ValueError, match="max_edges must be a whole number"):
+        Params(max_edges=2.5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="R1 must be a number"):
+        Params(R1="a")  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -108,3 +108,9 @@ def test_extending_a_history_appends():
     assert len(first) == n + len(second)
     assert len(first.error) == 90
     assert (np.diff(first.events["step"]) >= 0).all()
+
+
+def test_a_history_prints_what_it_counts():
+    assert repr(History()) == (
+        "History(0 steps: 0 × edge, 0 × ENC, 0 × edge removed, 0 × node removed)"
+    )

@@ -126,3 +126,11 @@ def test_a_cycle_is_noticed(case):
         new_edge(network, net.n_inputs + v, 2 * u + 1, 1.0)
         with pytest.raises(ValueError, match="cycle"):
             new_plan(network)
+
+
+def test_a_network_writes_itself_out():
+    network = new_network(2, 1, edge_capacity=2)
+    new_edge(network, 0, 0, 2.0)
+    new_edge(network, 1, 0, -1.0)
+    assert network.equations() == ["y0 = logistic(2·x0 − 1·x1)"]
+    assert network.equations(["age", "dose"]) == ["y0 = logistic(2·age − 1·dose)"]

@@ -124,6 +124,8 @@ def _folders(name: str, folder: str | os.PathLike[str] | None) -> Iterator[Path]
     """The folders to look in, in order."""
     for given in (folder, os.environ.get("DIRAD_DATA")):
         if given:
+            if not Path(given).expanduser().is_dir():
+                raise DatasetMissing(f"{given} is not a folder, so {name} cannot be there")
             yield Path(given).expanduser() / name
             yield Path(given).expanduser()
     if name == "mnist":

@@ -55,6 +55,11 @@ class History:
     edges: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # (steps,)
     hidden: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # (steps,)
 
+    def __repr__(self) -> str:
+        kinds = ("edge", "ENC", "edge removed", "node removed")
+        counts = ", ".join(f"{self.count(kind)} × {kind}" for kind in kinds)
+        return f"History({len(self.error):,} steps: {counts})"
+
     def __len__(self) -> int:
         return len(self.events)
 
@@ -75,7 +80,11 @@ class History:
         return int(np.count_nonzero(self.events["kind"] == KIND_NAMES.index(kind)))
 
     def topology(self, step: int | None = None) -> dict[int, tuple[int, int]]:
-        """Return {edge: (source, term)} as it was after `step` (default: at the end)."""
+        """Return {edge: (source, term)} as it was after `step` (default: at the end).
+
+        `source` is a node: an input, or n_inputs + a unit. `term` is 2 · unit + 0 or 1: outputs
+        have term 0 only; into term 1 of a modulatory node goes what modulates.
+        """
         edges: dict[int, tuple[int, int]] = {}
         for event in self:
             if step is not None and event.step > step:

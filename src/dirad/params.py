@@ -9,6 +9,8 @@ from collections import namedtuple
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
 # Text choices and the numbers by which kernels know them.
 CHOICES: dict[str, tuple[str, ...]] = {
     "cost": ("squared", "cross-entropy"),
@@ -90,8 +92,12 @@ class Params:
                 raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, str):
+            if isinstance(value, str) and field.name in CHOICES:
                 continue
+            if not isinstance(value, (int, float, np.number)):
+                raise TypeError(f"{field.name} must be a number, got {value!r}")
+            if field.type in (int, "int") and value != int(value):
+                raise ValueError(f"{field.name} must be a whole number, got {value!r}")
             if not value == value or value in (float("inf"), -float("inf")):
                 raise ValueError(f"{field.name} must be finite, got {value!r}")
             if value < 0:

@@ -172,10 +172,20 @@ def spinner(common: Common, text: str) -> Iterator[None]:
         yield
 
 
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be written, before anything is computed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Usage(f"--out {folder}: {error.strerror}") from None
+
+
 def warm_up(common: Common, *presets: str) -> None:
     """Load the kernels; if that takes longer than a cache does, say what is going on."""
     from dirad.experiments.runner import warm
 
+    if common.out is not None:
+        _check_folder(common.out)
     console = stderr(common)
     with console.status("loading kernels") as status:
 

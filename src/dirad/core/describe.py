@@ -65,5 +65,5 @@ def html(network: Network) -> str:
     """Return what a notebook shows: the summary, and the equations where they are few."""
     lines = equations(network) if network.n_edges <= MAX_EQUATIONS else []
     body = "".join(f"<li><code>{line}</code></li>" for line in lines)
-    more = f"<ul>{body}</ul>" if body else "<p>Too large to write out.</p>"
+    more = f"<ul>{body}</ul>" if body else "<p>Large: equations() writes it out.</p>"
     return f"<div><b>Network</b> {summary(network)}{more}</div>"

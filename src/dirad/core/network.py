@@ -9,6 +9,7 @@ edge keeps its number for life, and sums run in the order of these numbers, so t
 the rounding of existing sums alone.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,6 +98,15 @@ class Network(NamedTuple):
         from dirad.core.describe import summary  # describe reads networks, so not at the top
 
         return f"Network({summary(self)})"
+
+    def equations(self, inputs: Sequence[str] | None = None) -> list[str]:
+        """Return the network as equations, one per node, outputs first; `inputs` names inputs.
+
+        σ₁(z; K) = 4/(1 + e^(−K·z)) − 1, between −1 and 3, is how strongly a node lets through.
+        """
+        from dirad.core.describe import equations
+
+        return equations(self, inputs)
 
     def _repr_html_(self) -> str:
         from dirad.core.describe import html

@@ -23,6 +23,7 @@ _SETTINGS = (
     "epsilon_IS",
     "false_alarms",
     "buffer_size",
+    "begin",
     "steps_per_batch",
     "held_out",
 )
@@ -34,6 +35,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
 
     Nobody tells it where a task ends. Each model consists of a network that answers (L0) and one
     that predicts the first one's states (L1); what none of the L1 networks can predict is new.
+    Novelty is judged by the inputs: known inputs with new labels are not noticed.
 
     Parameters
     ----------
@@ -42,10 +44,16 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     batch_size : int, optional
         Samples that are judged, and learned, together; by default the preset's.
     buffer_size : int, optional
-        Most samples of the task at hand that are kept while its model adapts; 0 keeps none.
+        Most samples of the task at hand that are kept while its model adapts (`paper`: none).
         Samples of earlier tasks are never kept.
+    begin : int, optional
+        Samples of a new task that are collected before its model takes the first step; until then
+        it answers at random.
     steps_per_batch : int, optional
-        Adaptation steps after each batch, on batches drawn from the buffer.
+        Adaptation steps after each batch, on batches drawn from the buffer. A model of `default`
+        takes some 5,000 steps, so at 100 steps for each batch of 200 about 10,000 samples, to
+        become stable. While it adapts, a change of task is not noticed: where tasks are shorter,
+        raise this, or call `finish` where one ends.
     false_alarms : float, optional
         Chance that a batch of a known task is taken for a new one (`default`).
     held_out : float, optional
@@ -91,6 +99,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         preset="default",
         batch_size=None,
         buffer_size=None,
+        begin=None,
         steps_per_batch=None,
         false_alarms=None,
         held_out=None,
@@ -107,6 +116,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         self.preset = preset
         self.batch_size = batch_size
         self.buffer_size = buffer_size
+        self.begin = begin
         self.steps_per_batch = steps_per_batch
         self.false_alarms = false_alarms
         self.held_out = held_out
@@ -119,6 +129,11 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         self.l1 = l1
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    def __str__(self) -> str:
+        if not hasattr(self, "_system"):
+            return repr(self)
+        return "\n".join([repr(self), *map(repr, self._system.models)])
 
     # ---------------------------------------------------------------- learning
 
@@ -175,6 +190,13 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
             )
         X, y = _validate(self, X, y, dtype=np.float64, order="C", reset=reset)
         check_classification_targets(y)
+        if not reset and self._labels:
+            before = np.array(self._labels)
+            if (before.dtype.kind in "US") != (y.dtype.kind in "US"):
+                raise ValueError(
+                    f"y holds labels such as {y.tolist()[0]!r}, those learned are of another type, "
+                    f"such as {self._labels[0]!r}"
+                )
         return X, y
 
     def _check_named(self, y: NDArray, named: NDArray | None) -> None:
@@ -189,6 +211,10 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         said = {name: getattr(self, name) for name in _SETTINGS}
         said = {name: value for name, value in said.items() if value is not None}
         settings = PRESETS[self.preset]
+        if self.preset == "default" and self.buffer_size == 0:
+            raise ValueError("buffer_size=0 keeps no samples, which only preset='paper' can do")
+        if "buffer_size" in said and "begin" not in said:
+            said["begin"] = min(settings.begin, said["buffer_size"])
         size = {} if self.batch_size is None else {"batch_size": self.batch_size}
         self._settings: Settings = settings.replace(
             l0=settings.l0.replace(**{**(self.l0 or {}), **size}),
@@ -239,7 +265,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
 
     def route(self, X: Any) -> NDArray[np.int64]:
         """Return the number of the model that answers each sample, a place in `models_`."""
-        return self._system.route(self._asked(X))
+        X = self._asked(X)
+        return self._system.route(X)
 
     def novelty(self, X: Any) -> NDArray[np.float64]:
         """Return how new each sample is to the best of all stable models: higher is newer.
@@ -247,28 +274,36 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         `default`: standard deviations above the mean of the logarithm of the prediction error on
         samples like those learned. `paper`: the share of conflicted nodes.
         """
-        return self._system.novelty(self._asked(X))
+        X = self._asked(X)
+        return self._system.novelty(X)
 
     def conflicts(self, X: Any) -> NDArray[np.bool_]:
         """Return which inputs contradict their prediction: (samples, features).
 
         By the model that the sample is routed to; inputs that it does not predict do not count.
         """
-        return self._system.conflicts(self._asked(X))
+        X = self._asked(X)
+        return self._system.conflicts(X)
 
     @property
     def events_(self) -> list[Event]:
-        """At which batch a model was opened, became stable or was chosen, and on what evidence."""
+        """At which batch a model was opened, became stable or was chosen, and on what evidence.
+
+        A batch is `batch_size` samples, however the stream is cut into calls.
+        """
+        check_is_fitted(self, "_system")
         return self._system.events
 
     @property
     def models_(self) -> list[Model]:
         """The models, oldest first."""
+        check_is_fitted(self, "_system")
         return self._system.models
 
     @property
     def n_parameters_(self) -> int:
         """Every number that the models keep."""
+        check_is_fitted(self, "_system")
         return self._system.n_parameters
 
     def _asked(self, X: Any) -> NDArray:

@@ -63,7 +63,7 @@ RAN, FULL, DONE = 0, 1, 2
 
 
 class Batch(NamedTuple):
-    """Samples for one step: X (n, inputs), y (n, outputs), and optional sample weights (n,)."""
+    """Samples for one step: X (n, inputs), y (n, outputs) or (n,), and sample weights (n,)."""
 
     X: NDArray
     y: NDArray
@@ -330,7 +330,7 @@ def step(state: State, batch: Batch, params: Params) -> tuple[State, History]:
     data set that consists of the batch alone: one compiled loop serves both, so that both round
     alike.
     """
-    n = len(batch.X)
+    n = max(len(batch.X), 1)
     whole = params.replace(batch_size=n, growth_batch=n)
     data = new_data(batch.X, batch.y, whole, batch.sample_weight)
     return adapt(state.copy(), data, whole, until=state.step + 1)
@@ -343,13 +343,25 @@ def new_data(
     sample_weight: NDArray | None = None,
     first: int | None = None,
 ) -> Data:
-    """Lay a data set out for kernels. X is (n, inputs), y is (n, outputs).
+    """Lay a data set out for kernels. X is (n, inputs), y is (n, outputs), or (n,) for one output.
 
     Batches are drawn at random; with `first`, they are taken in the order in which they stand
     here, beginning at that step.
     """
     dtype = working_type(params)
+    X, y = np.asarray(X), np.asarray(y)
+    y = y[:, None] if y.ndim == 1 else y
+    if X.ndim != 2 or y.ndim != 2 or len(X) != len(y) or not len(X):
+        raise ValueError(
+            "X must be (n, inputs) and y (n, outputs) with the same n of at least 1, got "
+            f"{X.shape} and {y.shape}"
+        )
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)
+    if weight.shape != (len(X),):
+        raise ValueError(f"sample_weight must have shape ({len(X)},), got {weight.shape}")
+    for name, values in (("X", X), ("y", y), ("sample_weight", weight)):
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} holds NaN or infinity")
     return Data(
         inputs=np.ascontiguousarray(X, dtype),
         targets=np.ascontiguousarray(y, dtype),
@@ -410,6 +422,13 @@ class Adaptation:
 
     def advance(self, data: Data, until: int, desk: Desk) -> History:
         """Take steps on `data` until the network is stable, or until step `until`."""
+        network = self.state.network
+        wanted, given = (network.n_inputs, network.n_outputs), (data.inputs, data.targets)
+        if wanted != tuple(part.shape[1] for part in given):
+            raise ValueError(
+                f"the network has {wanted[0]} inputs and {wanted[1]} outputs, the data have "
+                f"{given[0].shape[1]} and {given[1].shape[1]}"
+            )
         history = History()
         data.epoch[0] = -1  # the workspace holds another's batch, or none
         result = RAN

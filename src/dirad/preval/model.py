@@ -71,6 +71,10 @@ class Model(ABC):
         self.classes = []
         self.temperature = 1.0
 
+    def __repr__(self) -> str:
+        l1 = f", L1 with {self.l1.n_parameters:,} parameters" if self.l1 is not None else ""
+        return f"Model {self.number} ({self.phase}): L0 with {self.network.n_edges} edges{l1}"
+
     @property
     def phase(self) -> str:
         """What is adapting: L0, L1, or nothing any more."""

@@ -49,6 +49,10 @@ class Settings:
             raise ValueError(
                 f"begin must not exceed buffer_size = {self.buffer_size}, got {self.begin}"
             )
+        if not 0 < self.false_alarms < 1:
+            raise ValueError(f"false_alarms must be between 0 and 1, got {self.false_alarms!r}")
+        if self.steps_per_batch < 1:
+            raise ValueError(f"steps_per_batch must be at least 1, got {self.steps_per_batch!r}")
         if not 0 <= self.held_out < 1:
             raise ValueError(f"held_out must be in [0, 1), got {self.held_out!r}")
 
