@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from dirad.preval.system import System
 
 INK, QUIET, ACCENT, ALERT = "#1b3a4b", "#8fa3ad", "#1f77b4", "#d1495b"
 TASK_COLOURS = ("#1f77b4", "#e07b00", "#2a9d55", "#8e44ad", "#b5762a")
+PIXELS = colormaps["gray_r"].with_extremes(bad="#d5e3ea")
 MOST_MODELS = 6  # rows of a flow picture
 
 
@@ -74,14 +76,16 @@ def draw_flow(system: System, batch: NDArray, sample: NDArray) -> Figure:
     axes: Any = left.subplots(len(models), 3, squeeze=False)
     for row, model in enumerate(models):
         picture = seen_by(system, model, sample)
+        blank = " (blue: not predicted)" if row == 0 and np.isnan(picture[1]).any() else ""
+        predicted_title = f"predicted by L1{blank}"
         ratio = scores[row]
         mark = "  ← answers" if model.number == route else ""
         for column, (image, title) in enumerate(
-            zip(picture, ("the sample", "predicted by L1", "conflicted"), strict=True)
+            zip(picture, ("the sample", predicted_title, "conflicted"), strict=True)
         ):
             ax = axes[row, column]
             if column < 2:
-                ax.imshow(image.reshape(side, side), cmap="gray_r", vmin=0, vmax=1)
+                ax.imshow(image.reshape(side, side), cmap=PIXELS, vmin=0, vmax=1)
             else:
                 ax.imshow(picture[0].reshape(side, side), cmap="gray_r", vmin=0, vmax=3)
                 y, x = np.nonzero(image.reshape(side, side))
@@ -89,7 +93,7 @@ def draw_flow(system: System, batch: NDArray, sample: NDArray) -> Figure:
             ax.set_xticks([])
             ax.set_yticks([])
             if row == 0:
-                ax.set_title(title, fontsize=10)
+                ax.set_title(title, fontsize=9)
         axes[row, 0].set_ylabel(f"model {model.number}", fontsize=10)
         axes[row, 2].set_xlabel(
             f"score {ratio:.3f}{mark}",
@@ -177,7 +181,7 @@ def draw_timeline(moments: Sequence[Any], digits: Sequence[int], events: Sequenc
 def seen_by(system: System, model: Model, sample: NDArray) -> tuple[NDArray, NDArray, NDArray]:
     """Return a sample, its inputs as L1 predicts them, and which of them are conflicted."""
     inputs, predicted = model.predicted_inputs(sample[None])
-    image = np.zeros(system.n_inputs)
+    image = np.full(system.n_inputs, np.nan)  # what L1 does not predict stays blank
     image[inputs] = predicted[0]
     bad = model.conflicted(sample[None])[0, : system.n_inputs]
     return sample, np.clip(image, 0, 1), bad
