@@ -141,7 +141,7 @@ def draw_timeline(moments: Sequence[Any], digits: Sequence[int], events: Sequenc
         top.text(
             (first + last - 1) / 2,
             models.max() + 0.55,
-            f"{a} and {b}",
+            f"{a} and {b}" if last - first > len(tasks) / 10 else f"{a}, {b}",
             ha="center",
             va="center",
             fontsize=9,
