@@ -402,17 +402,23 @@ def respond(network: Network, X: NDArray, plan: Plan | None = None) -> NDArray[n
 
     X has one column per input; the result has one column per output.
     """
+    return node_states(network, X, network.n_inputs + output_units(network), plan)
+
+
+def node_states(
+    network: Network, X: NDArray, nodes: NDArray[np.int64], plan: Plan | None = None
+) -> NDArray[np.float64]:
+    """Return the states of some nodes for every row of X, as `respond` does: (samples, nodes)."""
     plan = plan or new_plan(network)
-    outputs = np.empty((len(X), network.n_outputs))
+    result = np.empty((len(X), len(nodes)))
     chunk = 4 * TILE
     work = new_answers(network, min(len(X), chunk))
-    rows = network.n_inputs + output_units(network)
     for start in range(0, len(X), chunk):
         part = X[start : start + chunk]
         load_batch(work, part)
         forward(network, plan, work)
-        outputs[start : start + chunk] = work.state[rows, : len(part)].T
-    return outputs
+        result[start : start + chunk] = work.state[nodes, : len(part)].T
+    return result
 
 
 def output_units(network: Network) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ import numpy as np
 from dirad.core.propagate import respond
 from dirad.experiments import pairs, parity, published
 from dirad.experiments.baselines import greedy_logistic
-from dirad.experiments.protocol import CLASSES, images
+from dirad.experiments.protocol import images
 from dirad.experiments.runner import Grown
 from dirad.experiments.streams import Moment, Report, recurring
 from dirad.preval.settings import PRESETS
@@ -95,14 +95,13 @@ class Story:
     moments: list[Moment]
     digits: list[int]
     accuracies: list[float]  # on test samples of all tasks so far, when each became known
-    side: int
 
 
 def live_through(seed: int, quick: bool, report: Report) -> Story:
     """Show the stream to a new system."""
     settings = PRESETS["default"]
     if quick:
-        data, side = pairs.small_digits(), 8
+        data = pairs.small_digits()
         settings = settings.replace(
             l0=settings.l0.replace(batch_size=100, max_steps=600, settle_steps=200),
             l1=settings.l1.replace(batch_size=100, max_steps=400, settle_steps=200),
@@ -110,14 +109,12 @@ def live_through(seed: int, quick: bool, report: Report) -> Story:
             buffer_size=2000,
         )
     else:
-        data, side = images(14), 14
+        data = images(14)
     accuracies: list[float] = []
-    rng = np.random.default_rng([seed, 500])
-    digits = rng.permutation(CLASSES).tolist()
 
     def look(moment: Moment, system: System) -> None:
         if len(system.stable) > len(accuracies):
-            seen = digits[: 2 * (max(ORDER[: len(system.stable)]) + 1)]
+            seen = [code for model in system.stable for code in model.classes]
             test = np.isin(data.y_test, seen)
             answers = system.probabilities(data.X_test[test]).argmax(axis=1)
             accuracies.append(float(np.mean(answers == data.y_test[test])))
@@ -126,7 +123,7 @@ def live_through(seed: int, quick: bool, report: Report) -> Story:
     system, moments, digits = recurring(
         "default", ORDER, seed=seed, data=data, settings=settings, report=look
     )
-    return Story(system, moments, digits, accuracies, side)
+    return Story(system, moments, digits, accuracies)
 
 
 def against_the_paper(story: Story) -> list[dict[str, Any]]:

@@ -117,15 +117,16 @@ def run(setting: Setting, number: int) -> Run:
         owner.append(before if len(system.models) > before else None)
         seen = digits[: 2 * task + 2]
         tests.append(test(system, data, seen, rng))
-        routed.append(right_model(system, data, digits[: 2 * task + 2], owner))
+        routed.append(right_model(system, data, seen, owner))
         following = [pools[digit] for digit in digits[2 * task + 2 : 2 * task + 4]]
         alarms = 0
         for t, model in enumerate(owner):
             known = [pools[digit] for digit in digits[2 * t : 2 * t + 2]]
             batches = data.X_train[draw(rng, known, PROBES, size)].reshape(PROBES, size, -1)
-            alarms += sum(not any(v.validated for v in system.judge(batch)) for batch in batches)
+            judged = [system.judge(batch) for batch in batches]
+            alarms += sum(not any(v.validated for v in verdicts) for verdicts in judged)
             if t == task and model is not None:
-                verdicts = [system.judge(batch)[model] for batch in batches]
+                own_verdicts = [verdicts[model] for verdicts in judged]
                 others = []
                 if following:
                     foreign = data.X_train[draw(rng, following, PROBES, size)]
@@ -133,7 +134,8 @@ def run(setting: Setting, number: int) -> Run:
                         system.judge(batch)[model].value
                         for batch in foreign.reshape(PROBES, size, -1)
                     ]
-                probes.append(Probe(model, verdicts[0].limit, [v.value for v in verdicts], others))
+                shares = [v.value for v in own_verdicts]
+                probes.append(Probe(model, own_verdicts[0].limit, shares, others))
         false_alarms.append(alarms / (PROBES * len(owner)))
     return Run(
         setting,

@@ -32,9 +32,15 @@ class Moment:
 
 
 def follow(
-    system: System, X: NDArray, y: NDArray, tasks: Sequence[int], report: Report | None = None
+    system: System,
+    X: NDArray,
+    y: NDArray,
+    tasks: Sequence[int],
+    report: Report | None = None,
+    *,
+    first: int = 0,
 ) -> list[Moment]:
-    """Show a stream batch by batch: first ask, then teach."""
+    """Show a stream batch by batch: first ask, then teach. `first` is the number of the first."""
     size = system.settings.l0.batch_size
     moments = []
     for number, task in enumerate(tasks):
@@ -47,7 +53,7 @@ def follow(
             value = min(v.value / max(v.limit, 1e-9) for v in system.judge(X[part]))
         system.learn(X[part], y[part])
         model = system.latest
-        moments.append(Moment(number, task, accuracy, value, model.number, model.phase))
+        moments.append(Moment(first + number, task, accuracy, value, model.number, model.phase))
         if report is not None:
             report(moments[-1], system)
     return moments
@@ -80,14 +86,8 @@ def recurring(
         shown = 0
         while shown < batches or system.adapting is not None:
             chosen = draw(rng, pools, batches, size)
-            found = follow(
-                system, data.X_train[chosen], data.y_train[chosen], [task] * batches, report
-            )
-            first = len(moments)
-            moments += [
-                Moment(first + i, m.task, m.accuracy, m.value, m.model, m.phase)
-                for i, m in enumerate(found)
-            ]
+            X, y = data.X_train[chosen], data.y_train[chosen]
+            moments += follow(system, X, y, [task] * batches, report, first=len(moments))
             shown += batches
     return system, moments, digits
 

@@ -103,8 +103,8 @@ class Model(ABC):
         """Return how little the model knows each sample: the least goes to it."""
 
     @abstractmethod
-    def novelty(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the same on a scale that says how unusual it is to the model."""
+    def unusual(self, scores: NDArray) -> NDArray[np.float64]:
+        """Return scores on a scale that says how unusual they are to the model."""
 
     def scaled(self, X: NDArray) -> NDArray:
         """Return inputs as the networks see them."""
@@ -227,8 +227,8 @@ class StreamModel(Model):
         assert self.known is not None
         return conflict_ratio(self.errors(X), self.known, self.settings.T_conf)
 
-    def novelty(self, X: NDArray) -> NDArray[np.float64]:
-        return self.score(X)
+    def unusual(self, scores: NDArray) -> NDArray[np.float64]:
+        return scores
 
 
 class BufferModel(Model):
@@ -283,6 +283,11 @@ class BufferModel(Model):
                 self.X[place], self.y[place] = X[i], y[i]
         self.seen += len(X)
 
+    @property
+    def _spared(self) -> NDArray[np.bool_]:
+        """Which samples of the buffer calibrate: none where there are few."""
+        return self.for_calibration & (len(self.X) > FEW)
+
     def _learn_scale(self) -> None:
         """Take mean and spread of the inputs from the buffer."""
         self.offset, spread = self.X.mean(axis=0), self.X.std(axis=0)
@@ -297,7 +302,7 @@ class BufferModel(Model):
         """Take steps on the buffer; go on to the next phase where one ends."""
         if self.l0.state.step == 0:
             self._learn_scale()
-        fitted = ~self.for_calibration if len(self.X) > FEW else np.ones(len(self.X), bool)
+        fitted = ~self._spared
         if self.l1 is None:
             for code in np.unique(self.y):
                 if code not in self.classes:
@@ -318,7 +323,7 @@ class BufferModel(Model):
                 self._stabilize()
 
     def _begin_l1(self) -> None:
-        held = self.for_calibration if len(self.X) > FEW else np.zeros(len(self.X), bool)
+        held = self._spared
         if held.any():
             codes = np.array([self.classes.index(code) for code in self.y[held]])
             self.temperature = best_temperature(self.respond(self.X[held]), codes)
@@ -360,9 +365,9 @@ class BufferModel(Model):
         inputs, predicted = super().predicted_inputs(X)
         return inputs, predicted * self.spread[inputs] + self.offset[inputs]
 
-    def novelty(self, X: NDArray) -> NDArray[np.float64]:
+    def unusual(self, scores: NDArray) -> NDArray[np.float64]:
         """Return ln(score) in deviations from its mean on held-out samples."""
-        return (np.log(self.score(X)) - self.usual[0]) / self.usual[1]
+        return (np.log(scores) - self.usual[0]) / self.usual[1]
 
     @property
     def _n_scale_parameters(self) -> int:

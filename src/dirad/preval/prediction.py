@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.network import FREE, LINEAR, LOGISTIC, Network, new_network
-from dirad.core.order import new_plan
-from dirad.core.propagate import TILE, forward, load_batch, new_answers, respond
+from dirad.core.propagate import node_states, respond
 from dirad.core.random import bits
 from dirad.growth.adapt import Adaptation, Data, Desk, new_data
 from dirad.growth.state import new_state
@@ -22,20 +21,6 @@ from dirad.preval.connectivity import allowed_sources, is_output, live_nodes
 from dirad.preval.settings import Settings
 
 PATHWAY = 101  # purpose of the random key of a pathway
-
-
-def node_states(network: Network, X: NDArray, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the states of some nodes for every row of X: (samples, nodes)."""
-    plan = new_plan(network)
-    result = np.empty((len(X), len(nodes)))
-    chunk = 4 * TILE
-    work = new_answers(network, min(len(X), chunk))
-    for start in range(0, len(X), chunk):
-        part = X[start : start + chunk]
-        load_batch(work, part)
-        forward(network, plan, work)
-        result[start : start + chunk] = work.state[nodes, : len(part)].T
-    return result
 
 
 def joined(networks: Sequence[Network]) -> Network:

@@ -105,7 +105,7 @@ class System:
 
     def _choose(self, batch: NDArray) -> Model | None:
         """Return a new model where no stable one knows the batch, else None: it is processed."""
-        verdicts = [model.judge(batch) for model in self.stable]
+        verdicts = self.judge(batch)
         evidence = {"value": [v.value for v in verdicts], "limit": [v.limit for v in verdicts]}
         known = [v for v in verdicts if v.validated]
         if known:
@@ -186,17 +186,22 @@ class System:
             raise ValueError("the system has no model yet: it has not seen a whole batch")
         if not self.stable:
             return np.zeros(len(X), np.int64)
+        scores = self.scores(X)
         newest_first = [model.number for model in self.stable[::-1]]
-        result = np.array(newest_first)[np.argmin(self.scores(X)[:, ::-1], axis=1)]
+        result = np.array(newest_first)[np.argmin(scores[:, ::-1], axis=1)]
         if self.settings.buffer_size and self.adapting is not None:
-            result[self.novelty(X) > UNUSUAL] = self.adapting.number
+            result[self._novelty(scores) > UNUSUAL] = self.adapting.number
         return result
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """Return how new each sample is to the model that it is least new to."""
         if not self.stable:
             raise ValueError("no model is stable yet, so none can tell what is new")
-        return np.min([model.novelty(X) for model in self.stable], axis=0)
+        return self._novelty(self.scores(X))
+
+    def _novelty(self, scores: NDArray) -> NDArray[np.float64]:
+        each = [model.unusual(column) for model, column in zip(self.stable, scores.T, strict=True)]
+        return np.min(each, axis=0)
 
     def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
         """Return which inputs contradict the prediction of each sample's model."""
