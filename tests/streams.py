@@ -19,7 +19,9 @@ SETTINGS = {
     ),
     "default": PRESETS["default"].replace(
         l0=PRESETS["default"].l0.replace(batch_size=50, max_steps=400, settle_steps=50),
-        l1=PRESETS["default"].l1.replace(batch_size=50, max_steps=300, settle_steps=50),
+        l1=PRESETS["default"].l1.replace(settle_steps=50),
+        gates=PRESETS["default"].gates.replace(max_steps=100, settle_steps=50),
+        modes=2,
         buffer_size=600,
         begin=100,
         steps_per_batch=50,
@@ -63,7 +65,8 @@ def digest(system):
     for model in system.models:
         arrays = [*model.network, model.history.error, model.history.events]
         if model.l1 is not None:
-            networks = [path.state.network for path in model.l1.pathways]
+            networks = [path.adaptation.state.network for path in model.l1.pathways]
+            networks += [model.l1.gates.network] if model.l1.gates is not None else []
             networks += [model.l1.network] if model.l1.network is not None else []
             arrays += [array for network in networks for array in network]
             arrays += [model.l1.low, model.l1.span, model.l1.targets]
@@ -71,6 +74,10 @@ def digest(system):
             arrays += [model.known.mean, model.known.deviation]
         for array in arrays:
             result.update(np.ascontiguousarray(array).tobytes())
-        result.update(repr((model.phase, model.classes, model.temperature)).encode())
+        result.update(
+            repr(
+                (model.phase, model.classes, model.temperature, getattr(model, "sharpness", 0))
+            ).encode()
+        )
     result.update(repr([(e.batch, e.kind, e.model, e.evidence) for e in system.events]).encode())
     return result.hexdigest()

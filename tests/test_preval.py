@@ -11,9 +11,10 @@ from dirad.growth.adapt import adapt, new_data
 from dirad.growth.state import new_state, with_output
 from dirad.params import preset
 from dirad.preval.connectivity import allowed_sources, is_output, live_nodes, paths
-from dirad.preval.model import StreamModel, best_temperature, tempered
+from dirad.preval.model import best_temperature, tempered
 from dirad.preval.prediction import Prediction, joined
 from dirad.preval.settings import PRESETS, Settings
+from dirad.preval.stream_model import StreamModel
 from dirad.preval.system import System
 from dirad.preval.validation import (
     batch_limit,
@@ -72,8 +73,8 @@ def test_no_node_reaches_through_L1_what_it_reaches_through_L0(seed, connectivit
     l1 = Prediction(network, X[:40], settings, seed)
     l1.advance(X)
     grown = 0
-    for pathway, target in zip(l1.pathways, l1.nodes[l1.targets], strict=True):
-        its = pathway.state.network
+    for pathway in l1.pathways:
+        its, target = pathway.adaptation.state.network, l1.nodes[pathway.target]
         for column, node in enumerate(l1.nodes):
             ends = {v for v in reached_from(its, column) if v >= its.n_inputs}
             outputs = {its.n_inputs + u for u in np.flatnonzero(its.units["kind"] == OUTPUT)}
@@ -135,7 +136,7 @@ def test_threads_change_nothing(name):
 def test_pathways_stop_one_by_one_and_the_unconfident_are_removed():
     system = learned("paper", [0])
     model = system.models[0]
-    lengths = [len(history.error) for history in model.l1.histories]
+    lengths = model.l1.steps_taken
     assert len(set(lengths)) > 1
     assert max(lengths) == model.l1.step
     assert model.l1.network.n_outputs == len(model.known.mean) == len(model.l1.targets)
@@ -319,13 +320,13 @@ def test_a_buffer_is_bounded_and_emptied():
     X, y = samples(0, 1500)
     system.learn(X[:200], y[:200])
     model = system.models[0]
-    assert len(model.X) == len(model.y) == 200
+    assert len(model.buffer.X) == len(model.buffer.y) == 200
     seen = 200
     while model.phase != "stable":
         system.learn(X[seen : seen + 50], y[seen : seen + 50])
         seen += 50
-        assert len(model.X) <= system.settings.buffer_size
-    assert len(model.X) == len(model.y) == len(model.for_calibration) == 0
+        assert len(model.buffer) <= system.settings.buffer_size
+    assert len(model.buffer) == len(model.buffer.y) == len(model.buffer.spared) == 0
 
 
 def test_false_alarms_are_about_as_many_as_promised():

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from dirad.datasets import Dataset
 from dirad.experiments import published, reproduce
 from dirad.experiments.ledger import Ledger
 from dirad.experiments.protocol import (
@@ -24,7 +25,8 @@ from dirad.experiments.protocol import (
     net_retention,
     task_retention,
 )
-from dirad.experiments.streams import follow
+from dirad.experiments.streams.follow import follow
+from dirad.experiments.streams.kinds import abrupt
 from dirad.report.continual import draw_adaptation, draw_flow, draw_timeline
 from streams import WIDTH, learned, new_system, samples
 
@@ -232,17 +234,16 @@ def test_pictures_of_a_system(name, tmp_path):
     assert "← answers" in text
 
 
-def test_a_stream_is_asked_first_and_taught_then(tmp_path):
+def test_a_system_follows_a_stream(tmp_path):
     system = new_system("default")
-    size = system.settings.l0.batch_size
-    parts = [samples(task, 30 * size, seed=task) for task in (0, 1)]
+    parts = [samples(task, 30 * 50, seed=task) for task in (0, 1)]
     X, y = (np.concatenate(values) for values in zip(*parts, strict=True))
-    seen = []
-    moments = follow(system, X, y, [0] * 30 + [1] * 30, lambda moment, _: seen.append(moment))
-    assert seen == moments
+    stream = abrupt(Dataset(X, y, X, y), tasks=2, per_task=30 * 50, batch_size=50)
+    moments = follow(system, stream)
     assert np.isnan(moments[0].accuracy)
     assert moments[29].accuracy > 0.9
-    assert moments[30].value > 1.0
+    assert moments[30].verdict == "new"
+    assert moments[30].p < 0.01
     assert moments[30].model == 1
     assert moments[59].accuracy > 0.9
-    draw_timeline(moments, list(range(4)), system.events).savefig(tmp_path / "timeline.png")
+    draw_timeline(moments, stream.classes, system.events).savefig(tmp_path / "timeline.png")

@@ -1,7 +1,7 @@
 """Networks that grow only what the data demands."""
 
 from dirad.core.network import Network
-from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier
+from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier, watch
 from dirad.growth.adapt import Batch, adapt, new_data, step
 from dirad.growth.state import State, new_state
 from dirad.history import Event, History
@@ -25,4 +25,5 @@ __all__ = [
     "new_state",
     "preset",
     "step",
+    "watch",
 ]

@@ -49,6 +49,7 @@ dirad demo                          # grow three networks and watch
 dirad xor                           # the paper's walk through XOR
 dirad parity --bits 2-4 --seeds 5   # conflict, the hardest kind
 dirad pairs --pairs 5 --edges 15    # MNIST: accuracy at equal size
+dirad stream gradual --data digits  # tasks change unannounced: what is noticed
 dirad reproduce --runs 2            # the paper's tables on changing tasks
 dirad pairs --help                  # more of a command, with examples
 ```""",

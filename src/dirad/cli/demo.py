@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dirad.experiments.demo import Problem, Story
     from dirad.experiments.runner import Grown
-    from dirad.experiments.streams import Moment
+    from dirad.experiments.streams.follow import Moment
     from dirad.growth.state import State
     from dirad.preval.system import System
 
@@ -66,7 +66,7 @@ def demo(
         )
         pictures[f"{problem.key}-growth"] = draw_growth(result.history, title=problem.name)
     system = story.system
-    pictures["stream-timeline"] = draw_timeline(story.moments, story.digits, system.events)
+    pictures["stream-timeline"] = draw_timeline(story.moments, story.classes, system.events)
     pictures["stream-model"] = draw_adaptation(system.models[0])
     outcome = Outcome(
         "demo",
@@ -85,8 +85,8 @@ def demo(
             Section(
                 "A stream of tasks: what the system noticed",
                 experiment.what_happened(story),
-                "Novelty: the batch's mean log error, in deviations from what is usual for the "
-                "model; above the limit to all models, a new one is opened.",
+                "p: probability that a model's own task shows so unusual a batch. Where it is too "
+                f"small ({system.settings.false_alarms:g}) for all models, a new one is opened.",
             ),
             Section(
                 "Accuracy on all digits so far",

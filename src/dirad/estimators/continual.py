@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dirad.preval.buffer import UNLABELLED
 from dirad.preval.model import Model
 from dirad.preval.settings import PRESETS, Settings
-from dirad.preval.system import Event, System, cores
+from dirad.preval.system import Event, Report, System, cores
 
 _validate: Any = validate_data  # its declared types are narrower than what it takes
 
@@ -26,6 +27,9 @@ _SETTINGS = (
     "begin",
     "steps_per_batch",
     "held_out",
+    "modes",
+    "models",
+    "max_models",
 )
 MAX_PASSES = 200  # over the data that `fit` makes for a paper model to become stable
 
@@ -34,8 +38,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     """A classifier for streams: notices a new task, opens a model for it, forgets nothing.
 
     Nobody tells it where a task ends. Each model consists of a network that answers (L0) and one
-    that predicts the first one's states (L1); what none of the L1 networks can predict is new.
-    Novelty is judged by the inputs: known inputs with new labels are not noticed.
+    that predicts the first one's states (L1); what none of the L1 networks can predict is new, and
+    so is what L0 answers wrongly too often. Labels may be missing, or come late.
 
     Parameters
     ----------
@@ -47,17 +51,22 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         Most samples of the task at hand that are kept while its model adapts (`paper`: none).
         Samples of earlier tasks are never kept.
     begin : int, optional
-        Samples of a new task that are collected before its model takes the first step; until then
-        it answers at random.
+        Samples of a new task that are collected before its model takes the first step and has an
+        opinion of what it knows. Tasks shorter than that cannot be told apart.
     steps_per_batch : int, optional
         Adaptation steps after each batch, on batches drawn from the buffer. A model of `default`
-        takes some 5,000 steps, so at 100 steps for each batch of 200 about 10,000 samples, to
-        become stable. While it adapts, a change of task is not noticed: where tasks are shorter,
-        raise this, or call `finish` where one ends.
+        becomes stable when its buffer is full, another task has begun, or `finish` is called.
     false_alarms : float, optional
-        Chance that a batch of a known task is taken for a new one (`default`).
+        Chance that a batch of a known task is taken for a new one (`default`), whatever its size.
     held_out : float, optional
         Share of the buffer that calibrates and is not fitted to (`default`).
+    modes : int, optional
+        Most modes of a class that L1 tells apart (`default`): fewer make it smaller and coarser.
+    models : {"separate", "shared"}, optional
+        Whether a new model starts from inputs alone, or grows on top of the frozen earlier ones
+        (`default`).
+    max_models : int, optional
+        Most models that are kept (0: any number); the one not used for longest goes (`default`).
     connectivity : {"strict", "top_down"}, optional
         Which nodes may predict which.
     T_CP, T_conf, T_SV, epsilon_IS : float, optional
@@ -74,6 +83,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     classes_ : array of all classes seen, sorted
     models_ : list of the models, oldest first
     events_ : list of `Event`: at which batch a model was opened, became stable, was chosen
+    reports_ : list of `Report`: of each batch, whether it was known, new or mixed
+    n_samples_seen_ : int, samples taken so far; late labels count by it
     n_parameters_ : int, every number that the models keep
     n_features_in_, feature_names_in_
 
@@ -103,6 +114,9 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         steps_per_batch=None,
         false_alarms=None,
         held_out=None,
+        modes=None,
+        models=None,
+        max_models=None,
         connectivity=None,
         T_CP=None,
         T_conf=None,
@@ -120,6 +134,9 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         self.steps_per_batch = steps_per_batch
         self.false_alarms = false_alarms
         self.held_out = held_out
+        self.modes = modes
+        self.models = models
+        self.max_models = max_models
         self.connectivity = connectivity
         self.T_CP = T_CP
         self.T_conf = T_conf
@@ -142,24 +159,32 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
 
         A model of `paper`, which keeps no samples, is shown X again until it is stable.
         """
-        X, y = self._checked(X, y, reset=True)
+        if y is None:
+            raise ValueError(
+                f"requires y to be passed, but the target y is None: {type(self).__name__} learns "
+                "from labels, if only of some samples"
+            )
+        X, y, missing = self._checked(X, y, reset=True)
+        if missing.all():
+            raise ValueError("Input y contains NaN alone: no sample has a label")
         self._begin(X, np.unique(y) if self.preset == "paper" else y[:0])
-        self._take(X, y)
+        codes = self._take(X, y, missing)
         for _ in range(MAX_PASSES):
             if self._settings.buffer_size or self._system.adapting is None:
                 break
-            self._system.learn(X, self._codes(y), until_stable=True)
+            self._system.learn(X, codes, until_stable=True)
         return self.finish()
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "PREVALClassifier":
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> "PREVALClassifier":
         """Go on with more of the stream.
 
         Samples wait until they make a batch, so that the result does not depend on how the stream
         is cut into calls. `classes` may name classes that are still to come; `paper` needs all of
-        them in the first call.
+        them in the first call. With `default`, labels may be missing: all of them (None), or those
+        that are None or NaN. `label` takes them when they are known.
         """
         first = not hasattr(self, "_system")
-        X, y = self._checked(X, y, reset=first)
+        X, y, missing = self._checked(X, y, reset=first)
         named = y[:0] if classes is None else np.unique(np.asarray(classes))
         if first:
             if self.preset == "paper" and classes is None:
@@ -171,33 +196,78 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
             self._begin(X, named)
         elif self.preset == "paper":
             self._check_named(y, self.classes_)
-        self._take(X, y)
+        self._take(X, y, missing)
+        return self
+
+    def label(self, numbers: Any, y: Any) -> "PREVALClassifier":
+        """Take labels that came late, for samples numbered from 0 as they were given.
+
+        A sample whose model has become stable meanwhile is gone, and its label of no use.
+        """
+        check_is_fitted(self, "_system")
+        numbers = np.asarray(numbers, np.int64).ravel()
+        y = np.asarray(y).ravel()
+        if len(numbers) != len(y):
+            raise ValueError(f"{len(numbers)} samples and {len(y)} labels")
+        wrong = numbers[(numbers < 0) | (numbers >= self.n_samples_seen_)]
+        if len(wrong):
+            raise ValueError(
+                f"no sample has the number {wrong[0]}: {self.n_samples_seen_} were seen"
+            )
+        self._same_type(y)
+        self._names(y)
+        codes = self._codes(y)
+        taken = self._system.samples
+        waiting = numbers >= taken
+        self._waiting[1][numbers[waiting] - taken] = codes[waiting]
+        self._system.label(numbers[~waiting], codes[~waiting])
+        return self
+
+    def remove(self, model: int) -> "PREVALClassifier":
+        """Forget one model, by its number; all others stay as they are."""
+        check_is_fitted(self, "_system")
+        self._system.remove(model, {"reason": "on request"})
         return self
 
     def finish(self) -> "PREVALClassifier":
         """Bring an adapting model to stability now, with the data at hand."""
         check_is_fitted(self, "_system")
-        X, y = self._waiting
-        self._system.finish(X, self._codes(y))
-        self._waiting = X[:0], y[:0]
+        X, codes = self._waiting
+        self._system.finish(X, codes)
+        self._waiting = X[:0], codes[:0]
         return self
 
-    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray, NDArray]:
-        if y is None:
-            raise ValueError(
-                f"requires y to be passed, but the target y is None: {type(self).__name__} learns "
-                "from labelled samples"
-            )
-        X, y = _validate(self, X, y, dtype=np.float64, order="C", reset=reset)
-        check_classification_targets(y)
-        if not reset and self._labels:
+    def _checked(
+        self, X: Any, y: Any, *, reset: bool
+    ) -> tuple[NDArray, NDArray, NDArray[np.bool_]]:
+        """Return X, the labels that are there, and which samples have none."""
+        missing = without_label(y)
+        if self.preset == "paper" and (y is None or missing.any()):
+            raise ValueError("preset='paper' learns from labels alone, and some are missing")
+        if y is None or missing.any():
+            X = _validate(self, X, dtype=np.float64, order="C", reset=reset)
+            if y is None:
+                return X, np.zeros(0, np.int64), np.ones(len(X), bool)
+            check_consistent_length(X, missing)
+            y = np.array([label for label, none in zip(y, missing, strict=True) if not none])
+            if y.dtype.kind == "f" and np.array_equal(y, np.round(y)):
+                y = y.astype(np.int64)  # NaN among whole numbers had made them all floats
+        else:
+            X, y = _validate(self, X, y, dtype=np.float64, order="C", reset=reset)
+        if len(y):
+            check_classification_targets(y)
+        if not reset:
+            self._same_type(y)
+        return X, y, missing
+
+    def _same_type(self, y: NDArray) -> None:
+        if self._labels and len(y):
             before = np.array(self._labels)
             if (before.dtype.kind in "US") != (y.dtype.kind in "US"):
                 raise ValueError(
                     f"y holds labels such as {y.tolist()[0]!r}, those learned are of another type, "
                     f"such as {self._labels[0]!r}"
                 )
-        return X, y
 
     def _check_named(self, y: NDArray, named: NDArray | None) -> None:
         unknown = np.setdiff1d(y, named) if named is not None else np.zeros(0)
@@ -218,7 +288,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         size = {} if self.batch_size is None else {"batch_size": self.batch_size}
         self._settings: Settings = settings.replace(
             l0=settings.l0.replace(**{**(self.l0 or {}), **size}),
-            l1=settings.l1.replace(**{**(self.l1 or {}), **size}),
+            l1=settings.l1.replace(**{**(self.l1 or {}), **(size if not settings.modes else {})}),
             **said,
         )
         self._labels: list[Any] = []  # by code, in order of appearance
@@ -227,7 +297,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         threads = self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else cores()
         known = len(named) if self.preset == "paper" else 0
         self._system = System(X.shape[1], known, self._settings, seed=seed, threads=threads)
-        self._waiting = X[:0], named[:0]
+        self._waiting = X[:0], np.zeros(0, np.int64)
 
     def _names(self, labels: NDArray) -> None:
         """Give codes to labels that have none, in the order of their appearance."""
@@ -239,12 +309,16 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         places = {label: code for code, label in enumerate(self._labels)}
         return np.array([places[label] for label in y.tolist()], np.int64)
 
-    def _take(self, X: NDArray, y: NDArray) -> None:
+    def _take(self, X: NDArray, y: NDArray, missing: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Give the system whole batches, keep the rest; return the codes of the labels."""
         self._names(y)
+        codes = np.full(len(X), UNLABELLED)
+        codes[~missing] = self._codes(y)
         X = np.concatenate([self._waiting[0], X])
-        y = np.concatenate([self._waiting[1], y])
-        taken = self._system.learn(X, self._codes(y))
-        self._waiting = X[taken:].copy(), y[taken:].copy()
+        waiting = np.concatenate([self._waiting[1], codes])
+        taken = self._system.learn(X, waiting)
+        self._waiting = X[taken:].copy(), waiting[taken:].copy()
+        return codes
 
     # ---------------------------------------------------------------- answers
 
@@ -277,6 +351,17 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         X = self._asked(X)
         return self._system.novelty(X)
 
+    def is_known(self, X: Any, false_alarms: float = 0.05) -> NDArray[np.bool_]:
+        """Return whether some model knows each sample.
+
+        `false_alarms` is the share of samples of known tasks that are called unknown (`paper`: its
+        own rule decides, the share of conflicted nodes against T_SV).
+        """
+        X = self._asked(X)
+        if not 0 < false_alarms < 1:
+            raise ValueError(f"false_alarms must be between 0 and 1, got {false_alarms!r}")
+        return self._system.is_known(X, false_alarms)
+
     def conflicts(self, X: Any) -> NDArray[np.bool_]:
         """Return which inputs contradict their prediction: (samples, features).
 
@@ -293,6 +378,18 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "_system")
         return self._system.events
+
+    @property
+    def reports_(self) -> list[Report]:
+        """What was said of each batch: known, new or mixed, and how probable that is."""
+        check_is_fitted(self, "_system")
+        return self._system.reports
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Samples given so far, those that wait for a whole batch included."""
+        check_is_fitted(self, "_system")
+        return self._system.samples + len(self._waiting[0])
 
     @property
     def models_(self) -> list[Model]:
@@ -315,3 +412,19 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
                 f"({self._settings.l0.batch_size}) were seen; give more, or call finish()"
             )
         return X
+
+
+def without_label(y: Any) -> NDArray[np.bool_]:
+    """Return which labels are missing: None or NaN.
+
+    >>> without_label([1, None, 0]).tolist()
+    [False, True, False]
+    """
+    if y is None:
+        return np.zeros(0, bool)
+    y = np.asarray(y)
+    if y.dtype.kind == "f":
+        return np.isnan(y) if y.ndim == 1 else np.zeros(len(np.atleast_1d(y)), bool)
+    if y.dtype.kind == "O" and y.ndim == 1:
+        return np.array([label is None or label != label for label in y.tolist()], bool)
+    return np.zeros(len(np.atleast_1d(y)), bool)

@@ -14,12 +14,20 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
-from scipy.special import expit, softmax
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+
+from dirad.experiments.perceptron import MLP
+from dirad.experiments.perceptron import adam as _adam
+from dirad.experiments.perceptron import backward as _backward
+from dirad.experiments.perceptron import blank as _blank
+from dirad.experiments.perceptron import codes as _codes
+from dirad.experiments.perceptron import hidden as _hidden
+from dirad.experiments.perceptron import start as _start
 
 Array = NDArray[Any]
 
@@ -257,17 +265,6 @@ class ParityRun(NamedTuple):
     n_edges: int
 
 
-class MLP(NamedTuple):
-    """One hidden layer of rectifiers; one array holds all, the views share its memory."""
-
-    values: Array  # everything below, float32
-    hidden_weights: Array  # (inputs, hidden)
-    output_weights: Array  # (hidden, outputs)
-    hidden_biases: Array  # (hidden,)
-    output_biases: Array  # (outputs,)
-    n_weights: int  # the first so many of `values` are weights, the rest biases
-
-
 @dataclass(frozen=True)
 class PrunedMLP:
     """A pruned and fine-tuned perceptron; two classes share one output."""
@@ -412,50 +409,3 @@ def _cut(network: MLP, sample: Array, keep: int, mask: Array) -> None:
     n_cut = network.n_weights - keep
     if n_cut > 0:
         mask[np.argpartition(importance, n_cut - 1)[:n_cut]] = 0
-
-
-def _start(n_inputs: int, n_hidden: int, n_outputs: int, rng: np.random.Generator) -> MLP:
-    network = _blank(n_inputs, n_hidden, n_outputs)
-    network.hidden_weights[:] = rng.normal(0, np.sqrt(2 / n_inputs), (n_inputs, n_hidden))
-    network.output_weights[:] = rng.normal(0, np.sqrt(1 / n_hidden), (n_hidden, n_outputs))
-    return network
-
-
-def _blank(n_inputs: int, n_hidden: int, n_outputs: int) -> MLP:
-    shapes = [(n_inputs, n_hidden), (n_hidden, n_outputs), (n_hidden,), (n_outputs,)]
-    ends = np.cumsum([np.prod(shape) for shape in shapes])
-    values = np.zeros(ends[-1], dtype=np.float32)
-    parts = np.split(values, ends[:-1])  # views
-    W, V, b, c = (part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
-    return MLP(values, W, V, b, c, int(ends[1]))
-
-
-def _hidden(network: MLP, X: Array) -> Array:
-    return np.maximum(X @ network.hidden_weights + network.hidden_biases, 0)
-
-
-def _backward(network: MLP, X: Array, targets: Array, gradient: MLP) -> None:
-    """Write the gradient of the mean log-loss (softmax; one output: logistic)."""
-    H = _hidden(network, X)
-    logits = H @ network.output_weights + network.output_biases
-    p = expit(logits) if targets.shape[1] == 1 else softmax(logits, axis=1)
-    d = (p - targets) / np.float32(len(X))
-    dH = (d @ network.output_weights.T) * (H > 0)
-    gradient.output_weights[:] = H.T @ d
-    gradient.output_biases[:] = d.sum(axis=0)
-    gradient.hidden_weights[:] = X.T @ dH
-    gradient.hidden_biases[:] = dH.sum(axis=0)
-
-
-def _codes(network: MLP, X: Array) -> Array:
-    logits = _hidden(network, X) @ network.output_weights + network.output_biases
-    return (logits[:, 0] > 0).astype(np.intp) if logits.shape[1] == 1 else logits.argmax(axis=1)
-
-
-def _adam(gradient: Array, moments: Array, step: int, rate: float) -> Array:
-    """Adam's step, to be subtracted; updates both moments in place."""
-    mean, square = moments
-    mean += 0.1 * (gradient - mean)
-    square += 0.001 * (gradient * gradient - square)
-    scaled = float(rate * np.sqrt(1 - 0.999**step) / (1 - 0.9**step))
-    return scaled * mean / (np.sqrt(square) + 1e-8)

@@ -10,7 +10,9 @@ from dirad.experiments import pairs, parity, published
 from dirad.experiments.baselines import greedy_logistic
 from dirad.experiments.protocol import images
 from dirad.experiments.runner import Grown
-from dirad.experiments.streams import Moment, Report, recurring
+from dirad.experiments.streams.follow import Moment, Watcher, accuracy_of
+from dirad.experiments.streams.recurrence import learn_recurring
+from dirad.experiments.streams.scoring import quick as quick_settings
 from dirad.preval.settings import PRESETS
 from dirad.preval.system import System
 
@@ -93,37 +95,27 @@ class Story:
 
     system: System
     moments: list[Moment]
-    digits: list[int]
+    classes: list[list[int]]  # the digits of each task
     accuracies: list[float]  # on test samples of all tasks so far, when each became known
 
 
-def live_through(seed: int, quick: bool, report: Report) -> Story:
+def live_through(seed: int, quick: bool, report: Watcher) -> Story:
     """Show the stream to a new system."""
-    settings = PRESETS["default"]
-    if quick:
-        data = pairs.small_digits()
-        settings = settings.replace(
-            l0=settings.l0.replace(batch_size=100, max_steps=600, settle_steps=200),
-            l1=settings.l1.replace(batch_size=100, max_steps=400, settle_steps=200),
-            begin=500,
-            buffer_size=2000,
-        )
-    else:
-        data = images(14)
+    data = pairs.small_digits() if quick else images(14)
+    settings = quick_settings(PRESETS["default"]) if quick else PRESETS["default"]
     accuracies: list[float] = []
 
     def look(moment: Moment, system: System) -> None:
         if len(system.stable) > len(accuracies):
             seen = [code for model in system.stable for code in model.classes]
             test = np.isin(data.y_test, seen)
-            answers = system.probabilities(data.X_test[test]).argmax(axis=1)
-            accuracies.append(float(np.mean(answers == data.y_test[test])))
+            accuracies.append(accuracy_of(system, data.X_test[test], data.y_test[test]))
         report(moment, system)
 
-    system, moments, digits = recurring(
+    system, moments, classes = learn_recurring(
         "default", ORDER, seed=seed, data=data, settings=settings, report=look
     )
-    return Story(system, moments, digits, accuracies)
+    return Story(system, moments, classes, accuracies)
 
 
 def against_the_paper(story: Story) -> list[dict[str, Any]]:
@@ -145,18 +137,14 @@ def what_happened(story: Story) -> list[dict[str, Any]]:
     rows = []
     for event in story.system.events:
         at = min(event.batch, len(story.moments) - 1)
-        task = story.moments[at].task
-        a, b = story.digits[2 * task : 2 * task + 2]
-        values, limits = event.evidence.get("value", []), event.evidence.get("limit", [])
-        pairs_ = [f"{v:.1f}" for v in values]
+        a, b = story.classes[story.moments[at].task]
         rows.append(
             {
                 "batch": event.batch,
                 "samples": event.batch * size,
                 "shown": f"{a} and {b}",
                 "event": f"model {event.model} {event.kind}",
-                "novelty to each model": ", ".join(pairs_),
-                "limit": f"{limits[0]:.1f}" if limits else "",
+                "p of each model": ", ".join(f"{p:.2g}" for p in event.evidence.get("p", [])),
             }
         )
     return rows

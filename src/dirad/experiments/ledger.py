@@ -8,17 +8,17 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-def code_digest() -> str:
-    """Return a short hash of all code that a result may depend on."""
+def code_digest(folders: Sequence[str] = ()) -> str:
+    """Return a short hash of all code that a result may depend on, in these folders too."""
     digest = hashlib.sha256()
-    for folder in ("core", "growth", "preval"):
+    for folder in ("core", "growth", "preval", *folders):
         for path in sorted((_PACKAGE / folder).glob("*.py")):
             digest.update(path.read_bytes())
     for name in ("params.py", "experiments/protocol.py"):
@@ -39,9 +39,9 @@ def _entry(line: bytes) -> Any:
 class Ledger:
     """A file of finished runs, by what they depend on."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, folders: Sequence[str] = ()) -> None:
         self.path = path
-        self.code = code_digest()
+        self.code = code_digest(folders)
         self.results: dict[str, Mapping[str, Any]] = {}
         if path.exists():
             self._read()

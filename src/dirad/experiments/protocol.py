@@ -184,7 +184,7 @@ def learn_task(
     while True:
         chosen = draw(rng, pools, blocks, size)
         if told and blocks == 1:
-            system.open_model(data.X_train[chosen])
+            system.open_model()
         system.learn(data.X_train[chosen], data.y_train[chosen], until_stable=True)
         if system.adapting is None:
             return
@@ -223,7 +223,8 @@ def describe(model: Any) -> dict[str, float]:
         "L0_edges": model.network.n_edges,
         "L0_hidden": model.network.n_hidden,
         "L0_steps": len(model.history.error),
-        "L1_targets": len(model.l1.histories),
+        "L1_targets": len(model.l1.steps_taken)
+        // (model.l1.gates.n_modes if model.l1.gates else 1),
         "L1_confident": len(model.known.mean),
         "L1_edges_grown": int(edges[-1]),
         "L1_edges": model.l1.network.n_edges if model.l1.network is not None else 0,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import ttest_ind
 
-from dirad.experiments import published, streams
+from dirad.experiments import published
 from dirad.experiments.ledger import Ledger
 from dirad.experiments.protocol import (
     Probe,
@@ -24,7 +24,8 @@ from dirad.experiments.protocol import (
     task_retention,
 )
 from dirad.experiments.runner import Progress, deviation, mean, run_all
-from dirad.experiments.streams import Recurrence
+from dirad.experiments.streams import recurrence
+from dirad.experiments.streams.recurrence import Recurrence
 
 PARTS = ("main", "told", "top_down", "batch_300", "full_size", "recurring")
 FEW = 2  # runs with the full image, which take minutes each
@@ -98,7 +99,7 @@ def measure_recurring(
 ) -> list[Recurrence]:
     """Return what both presets do in a stream A B A C B."""
     jobs = [(preset, seed) for preset in ("paper", "default") for seed in seeds]
-    return run_all(streams.measure_recurring, jobs, workers=workers, progress=progress)
+    return run_all(recurrence.measure_recurring, jobs, workers=workers, progress=progress)
 
 
 # ------------------------------------------------------------------ sections

@@ -79,6 +79,7 @@ class Data(NamedTuple):
     order: NDArray[np.int64]  # (samples,) the current epoch's order of samples
     epoch: NDArray[np.int64]  # (1,) the epoch `order` belongs to, -1: none
     first: NDArray[np.int64]  # (1,) step of the first batch if they come in given order, else -1
+    resident: NDArray[np.int64]  # (2,) 1: all inputs stand in the workspace of steps, of rounds
 
 
 @kernel
@@ -230,11 +231,12 @@ def capacity_for_step(state, log, params):
 
 
 @kernel
-def gather(data, chosen, n, work):
-    """Copy the chosen samples into the workspace."""
+def gather(data, chosen, n, work, resident):
+    """Copy the chosen samples into the workspace; of resident ones only the targets."""
     width = -(-n // LANES) * LANES
     work.width[0], work.width[1] = n, width
-    transpose(data.inputs, chosen, n, work.state, width)
+    if not resident:
+        transpose(data.inputs, chosen, n, work.state, width)
     transpose(data.targets, chosen, n, work.target, width)
     for m in range(n):
         work.sample_weight[m] = data.sample_weight[chosen[m]]
@@ -264,13 +266,14 @@ def draw_batch(state, work, data, params):
     step = state.clock[STEP]
     if data.first[0] >= 0:
         start = (step - data.first[0]) * n
-        gather(data, data.order[start : start + n], n, work)
+        gather(data, data.order[start : start + n], n, work, 0)
         return
     if n == n_samples:
         if data.epoch[0] < 0:  # the whole data set is the batch: it never changes
             for m in range(n):
                 data.order[m] = m
-            gather(data, data.order, n, work)
+            gather(data, data.order, n, work, data.resident[0])
+            data.resident[0] = 1
             data.epoch[0] = 0
         return
     epoch = step // per_epoch
@@ -278,16 +281,23 @@ def draw_batch(state, work, data, params):
         shuffle(state.clock[SEED], SHUFFLE, epoch, data.order)
         data.epoch[0] = epoch
     start = (step % per_epoch) * n
-    gather(data, data.order[start : start + n], n, work)
+    gather(data, data.order[start : start + n], n, work, 0)
 
 
 @kernel
 def draw_wide(state, wide, data, params):
-    """The samples of a round of growth: all, or a keyed random part; in random order."""
+    """The samples of a round of growth: all, or a keyed random part; in random order.
+
+    Where no products are looked for, which is done on the first samples, all stand as they are.
+    """
     n_samples = data.inputs.shape[0]
+    if params.product_order < 2 and n_samples <= params.growth_batch:
+        gather(data, np.arange(n_samples), n_samples, wide, data.resident[1])
+        data.resident[1] = 1
+        return
     order = np.empty(n_samples, np.int64)
     shuffle(state.clock[SEED], GROWTH_SAMPLE, state.clock[STEP], order)
-    gather(data, order, min(params.growth_batch, n_samples), wide)
+    gather(data, order, min(params.growth_batch, n_samples), wide, 0)
 
 
 @kernel
@@ -369,6 +379,7 @@ def new_data(
         order=np.arange(len(X)),
         epoch=np.array([-1], np.int64),
         first=np.array([-1 if first is None else first], np.int64),
+        resident=np.zeros(2, np.int64),
     )
 
 
@@ -380,6 +391,15 @@ class Desk:
         self.n_work = min(params.batch_size, n_samples)
         self.n_wide = min(params.growth_batch, n_samples) if params.ordering == "gain" else 1
         self._spaces: tuple[Workspace, Workspace] | None = None
+        self._inputs: NDArray | None = None  # those that stand in the spaces
+        self._resident = np.zeros(2, np.int64)
+
+    def laid(self, data: Data) -> Data:
+        """Return the data with the word whether their inputs stand here already."""
+        if self._inputs is not data.inputs:
+            self._inputs = data.inputs
+            self._resident[:] = 0
+        return data._replace(resident=self._resident)
 
     def spaces(self, network: Network) -> tuple[Workspace, Workspace]:
         """Return a workspace for steps and one for rounds of growth that hold this network."""
@@ -395,6 +415,7 @@ class Desk:
                 max(edges, 3 * len(network.edges) // 2),
             )
         dtype = working_type(self.params)
+        self._resident[:] = 0
         self._spaces = (
             new_workspace(network, self.n_work, dtype),
             new_workspace(network, self.n_wide, dtype),
@@ -430,6 +451,7 @@ class Adaptation:
                 f"{given[0].shape[1]} and {given[1].shape[1]}"
             )
         history = History()
+        data = desk.laid(data)
         data.epoch[0] = -1  # the workspace holds another's batch, or none
         result = RAN
         while self.state.step < until and result != DONE:

@@ -1,26 +1,43 @@
-"""L1: one private pathway per target, which predicts the state of a node of L0 from others.
+"""L1: private pathways, each of which predicts the state of a node of L0 from others.
 
 Every pathway is a network of its own with a single output, so that pathways adapt independently:
-on any number of threads, each stopping when it is stable, with the same result. When all are
-stable, those of the confidently predicted targets are joined into one network.
+on any number of threads, each stopping when it is stable, with the same result. The paper has one
+per target. Ours has one per target and mode of the task (see `gates`), adapted to the samples of
+that mode. When all are stable, those of the confidently predicted targets are joined into one
+network, in which a modulatory node per pathway lets it through as far as its mode is there.
 """
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.network import FREE, LINEAR, LOGISTIC, Network, new_network
+from dirad.core.network import FREE, LINEAR, LOGISTIC, MODULATORY, Network, new_network
 from dirad.core.propagate import node_states, respond
 from dirad.core.random import bits
 from dirad.growth.adapt import Adaptation, Data, Desk, new_data
-from dirad.growth.state import new_state
-from dirad.history import History
+from dirad.growth.state import PHASE, new_state
+from dirad.history import STABLE, History
 from dirad.preval.connectivity import allowed_sources, is_output, live_nodes
+from dirad.preval.gates import Gates, find_modes
 from dirad.preval.settings import Settings
 
-PATHWAY = 101  # purpose of the random key of a pathway
+PATHWAY, GATES = 101, 103  # purposes of random keys
+SCARCE = 100  # samples of a mode for which the ridge is twice as high
+CONSTANT = 1e-3  # deviation below which a state needs no predicting: its mean does
+# σ₁(z; K) = 4/(1 + e^(−K·z)) − 1 is 0 at z = −1 and 1 at z = 0: a gate shut, and a gate open.
+GATE_GAIN, GATE_BIAS = float(np.log(3.0)), -1.0
+GATE_NUMBERS = 4  # these two, and the weights of the edges from the gate and to the output
+
+
+class Pathway(NamedTuple):
+    """What predicts one target, in one mode."""
+
+    target: int  # column of the states
+    mode: int
+    adaptation: Adaptation
 
 
 def joined(networks: Sequence[Network]) -> Network:
@@ -53,13 +70,82 @@ def joined(networks: Sequence[Network]) -> Network:
     return result
 
 
+def likeliest(states: NDArray, targets: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
+    """Return which nodes are the most correlated with each target: (targets, nodes).
+
+    A target is not counted among its own.
+    """
+    n = states.shape[1]
+    if n - 1 <= most:
+        return np.ones((len(targets), n), bool)
+    centred = states - states.mean(axis=0)
+    length = np.sqrt((centred**2).sum(axis=0))
+    centred /= np.where(length > 0, length, 1.0)
+    likeness = np.abs(centred[:, targets].T @ centred)
+    likeness[np.arange(len(targets)), targets] = -1.0
+    chosen = np.argpartition(-likeness, most - 1, axis=1)[:, :most]
+    result = np.zeros((len(targets), n), bool)
+    np.put_along_axis(result, chosen, True, axis=1)
+    return result
+
+
+def gated(pathways: Sequence[Pathway], targets: Sequence[int], n_modes: int) -> Network:
+    """Return one network of linear pathways: inputs are the states, then the modes' gates.
+
+    A pathway without edges predicts a constant: an edge from its gate. Any other enters term 0 of
+    a modulatory node, whose term 1 is fed by the gate.
+    """
+    n_states = pathways[0].adaptation.state.network.n_inputs
+    column = {target: i for i, target in enumerate(targets)}
+    units, edges = [], []  # (bias of term 0), (source, term, weight)
+    first = len(targets)
+    for path in pathways:
+        network = path.adaptation.state.network
+        own = network.edges[network.edges["source"] >= 0]
+        gate, bias = n_states + path.mode, float(network.bias[0, 0])
+        output = 2 * column[path.target]
+        if not len(own):
+            edges.append((gate, output, bias))
+            continue
+        unit = first + len(units)
+        units.append(bias)
+        edges += [(int(e["source"]), 2 * unit, float(e["weight"])) for e in own]
+        edges.append((gate, 2 * unit + 1, 1.0))
+        edges.append((n_states + n_modes + unit, output, 1.0))
+    result = new_network(n_states + n_modes, len(targets), LINEAR, first + len(units), len(edges))
+    rows = slice(first, first + len(units))
+    result.units["kind"][rows] = MODULATORY
+    result.units["output"][rows] = -1
+    result.units["gain"][rows] = GATE_GAIN
+    result.bias[rows, 0] = units
+    result.bias[rows, 1] = GATE_BIAS
+    for name, values in zip(("source", "term", "weight"), zip(*edges, strict=True), strict=True):
+        result.edges[name] = values
+    result.counts[1], result.counts[2] = first + len(units), len(edges)
+    return result
+
+
 class Prediction:
     """The L1 network of one model."""
 
-    def __init__(self, l0: Network, X: NDArray, settings: Settings, seed: int) -> None:
-        """Begin, for a stable L0. X is the batch on which the range of hidden states is taken."""
+    def __init__(
+        self,
+        l0: Network,
+        X: NDArray,
+        settings: Settings,
+        seed: int,
+        *,
+        scale: NDArray | None = None,
+        groups: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Begin, for a stable L0.
+
+        On X the range of hidden states is taken, and the modes are found, within `groups`. Inputs
+        are multiplied by `scale`, so that errors of all inputs count in the same units.
+        """
         self.l0 = l0
         self.settings = settings
+        self.seed = seed
         self.nodes = live_nodes(l0)
         outputs = is_output(l0, self.nodes)
         hidden = (self.nodes >= l0.n_inputs) & ~outputs
@@ -71,34 +157,72 @@ class Prediction:
             low, span = states.min(axis=0), np.ptp(states, axis=0)
         self.low = np.where(hidden, low, 0.0)
         self.span = np.where(hidden & (span > 0), span, 1.0)
+        if scale is not None:
+            self.span[: l0.n_inputs] = 1.0 / scale
         self.targets = np.flatnonzero(~outputs)  # columns of `states`
-        allowed = allowed_sources(l0, self.nodes[self.targets], self.nodes, settings.connectivity)
-        # What an input is predicted from may depend on what L0 makes of the sample.
-        params = settings.l1
-        if params.ordering == "gain":
-            params = params.replace(first_gate=l0.n_inputs)
-        self.pathways = []
-        transfer = LINEAR if settings.standardize else LOGISTIC  # states beyond [0, 1], or within
-        for row, target in zip(allowed, self.targets, strict=True):
-            # The seed of a pathway depends on the node it predicts, not on its neighbours.
-            own = int(bits(seed, PATHWAY, 0, int(self.nodes[target]))) >> 1
-            state = new_state(
-                len(self.nodes), 1, transfer=transfer, seed=own % 2**62, n_samples=len(X)
-            )
-            state.network.usable[:] = row
-            self.pathways.append(Adaptation(state, params))
-        self.histories = [History() for _ in self.pathways]
+        self.pathways: list[Pathway] = []
+        self.histories: list[History] = []
+        self.gates: Gates | None = None
         self.step = 0
+        self.steps_taken: list[int] = []  # by each pathway, when stable
+        self._progress: tuple[NDArray, NDArray, NDArray] | None = None  # when stable
         self.network: Network | None = None  # of the confidently predicted targets, when stable
+        if settings.modes:
+            states = self.states(X)
+            groups = np.zeros(len(X), np.int64) if groups is None else groups
+            inputs = states[:, : l0.n_inputs]
+            modes = find_modes(inputs, groups, settings.modes, settings.mode_samples, seed)
+            key = int(bits(seed, GATES, 0, 0)) >> 1
+            self.gates = Gates(len(self.nodes), modes, groups, settings.gates, key % 2**62)
+        if self.gates is None or self.gates.stable:
+            self._open(X)
 
     def states(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the states of L0's nodes as L1 sees them: (samples, nodes), hidden ones scaled."""
+        """Return the states of L0's nodes as L1 sees them: (samples, nodes), scaled."""
         return (node_states(self.l0, X, self.nodes) - self.low) / self.span
+
+    def _open(self, X: NDArray) -> None:
+        """Begin the pathways: of every target, or of every target in every mode."""
+        allowed = allowed_sources(
+            self.l0, self.nodes[self.targets], self.nodes, self.settings.connectivity
+        )
+        states = self.states(X)
+        params = self.settings.l1
+        transfer = LINEAR if self.settings.standardize else LOGISTIC  # beyond [0, 1], or within
+        modes = np.zeros(len(X), np.int64) if self.gates is None else self.gates.modes
+        for mode in range(int(modes.max()) + 1):
+            part = states[modes == mode]
+            if self.gates is not None:  # all samples of a mode are a batch
+                n = len(part)
+                params = params.replace(
+                    batch_size=n, growth_batch=n, prior=self.settings.ridge * (n + SCARCE)
+                )
+            usable = allowed
+            if self.settings.sources:
+                usable = allowed & likeliest(part, self.targets, self.settings.sources)
+            for row, target in zip(usable, self.targets, strict=True):
+                # The seed of a pathway depends on the node it predicts, not on its neighbours.
+                own = int(bits(self.seed, PATHWAY, mode, int(self.nodes[target]))) >> 1
+                state = new_state(
+                    len(self.nodes),
+                    1,
+                    transfer=transfer,
+                    seed=own % 2**62,
+                    n_samples=len(part),
+                )
+                state.network.usable[:] = row
+                if self.gates is not None:
+                    column = part[:, target]
+                    state.network.bias[0, 0] = column.mean()
+                    if column.std() < CONSTANT:
+                        state.clock[PHASE] = STABLE
+                self.pathways.append(Pathway(int(target), mode, Adaptation(state, params)))
+        self.histories = [History() for _ in self.pathways]
 
     @property
     def stable(self) -> bool:
-        """Are all pathways stable?"""
-        return all(pathway.stable for pathway in self.pathways)
+        """Are the gates and all pathways stable?"""
+        return bool(self.pathways) and all(path.adaptation.stable for path in self.pathways)
 
     def advance(self, X: NDArray, threads: int = 1) -> int:
         """Take a step on each batch of X, in order; return how many it took to be stable."""
@@ -106,29 +230,47 @@ class Prediction:
         states = self.states(X)
         data = new_data(states, np.zeros((len(X), 1)), self.settings.l1, first=self.step)
         until = self.step + len(X) // batch
-        self._advance_all(data, states, until, threads)
-        taken = max(pathway.state.step for pathway in self.pathways) - self.step
+        self._advance_all({0: (data, states)}, until, threads)
+        taken = max(path.adaptation.state.step for path in self.pathways) - self.step
         self.step += taken
         return taken
 
     def advance_on(self, X: NDArray, steps: int, threads: int = 1) -> None:
-        """Take steps on batches drawn from X."""
+        """Take steps on X, the samples that the prediction began with: gates first."""
         states = self.states(X)
-        data = new_data(states, np.zeros((len(X), 1)), self.settings.l1)
-        self._advance_all(data, states, self.step + steps, threads)
-        self.step = max(pathway.state.step for pathway in self.pathways)
+        if self.gates is not None and not self.gates.stable:
+            self.gates.advance(states, steps)
+            if self.gates.stable:
+                self._open(X)
+            return
+        modes = np.zeros(len(X), np.int64) if self.gates is None else self.gates.modes
+        parts = {}
+        for mode in range(int(modes.max()) + 1):
+            own = states[modes == mode]
+            parts[mode] = (new_data(own, np.zeros((len(own), 1)), self.settings.l1), own)
+        self._advance_all(parts, self.step + steps, threads)
+        self.step = max(path.adaptation.state.step for path in self.pathways)
 
-    def _advance_all(self, data: Data, states: NDArray, until: int, threads: int) -> None:
-        active = [i for i, pathway in enumerate(self.pathways) if not pathway.stable]
+    def _advance_all(
+        self, parts: dict[int, tuple[Data, NDArray]], until: int, threads: int
+    ) -> None:
+        active = [i for i, path in enumerate(self.pathways) if not path.adaptation.stable]
 
         def work(some: Sequence[int]) -> None:
-            desk = Desk(self.settings.l1, len(states))
+            desks: dict[int, Desk] = {}
             for i in some:
-                column = np.ascontiguousarray(states[:, self.targets[i], None], data.targets.dtype)
+                target, mode, adaptation = self.pathways[i]
+                data, states = parts[mode]
+                desk = desks.get(mode)
+                if desk is None:
+                    desks = {mode: Desk(adaptation.params, len(states))}  # the last mode's goes
+                    desk = desks[mode]
                 own = data._replace(
-                    targets=column, epoch=data.epoch.copy(), order=data.order.copy()
+                    targets=np.ascontiguousarray(states[:, target, None], data.targets.dtype),
+                    epoch=data.epoch.copy(),
+                    order=data.order.copy(),
                 )
-                self.histories[i].extend(self.pathways[i].advance(own, until, desk))
+                self.histories[i].extend(adaptation.advance(own, until, desk))
 
         if threads <= 1 or len(active) < 2:
             work(active)
@@ -140,21 +282,49 @@ class Prediction:
     def all_errors(self, X: NDArray) -> NDArray[np.float64]:
         """Return |prediction − state| of every target, stable or not: (samples, targets)."""
         states = self.states(X)
-        everything = joined([pathway.state.network for pathway in self.pathways])
+        everything = joined([path.adaptation.state.network for path in self.pathways])
         return np.abs(respond(everything, states) - states[:, self.targets])
 
     def keep(self, chosen: NDArray[np.bool_]) -> None:
         """Keep the pathways of the chosen targets and forget the others; adaptation is over."""
-        kept = [path for path, keep in zip(self.pathways, chosen, strict=True) if keep]
         self.targets = self.targets[chosen]
-        self.network = joined([path.state.network for path in kept]) if kept else None
-        self.pathways = []
+        wanted = set(self.targets.tolist())
+        kept = [path for path in self.pathways if path.target in wanted]
+        self._progress = self.progress()
+        self.steps_taken = [len(history.error) for history in self.histories]
+        self.pathways, self.histories = [], []
+        if not kept:
+            return
+        if self.gates is None:
+            self.network = joined([path.adaptation.state.network for path in kept])
+        else:
+            self.network = gated(kept, self.targets.tolist(), self.gates.n_modes)
+            self.gates.forget()
+
+    def _predicted(self, states: NDArray) -> NDArray[np.float64]:
+        assert self.network is not None
+        if self.gates is not None:
+            states = np.hstack([states, self.gates.values(states)])
+        return respond(self.network, states)
+
+    def class_shares(self, X: NDArray, classes: Sequence[int]) -> NDArray[np.float64] | None:
+        """Return how much the modes of each class are there, where the gates know all of them.
+
+        The gates learned to tell modes of classes apart, and so to tell the classes.
+        """
+        if self.gates is None or self.gates.n_modes < 2:
+            return None
+        columns = [self.gates.group == code for code in classes]
+        if not all(column.any() for column in columns):
+            return None
+        values = self.gates.values(self.states(X))
+        return np.stack([values[:, column].sum(axis=1) for column in columns], axis=1)
 
     def predictions(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the nodes of L0 that are predicted, and their predicted states, when stable."""
         if self.network is None:
             return np.zeros(0, np.int64), np.zeros((len(X), 0))
-        scaled = respond(self.network, self.states(X))
+        scaled = self._predicted(self.states(X))
         predicted = scaled * self.span[self.targets] + self.low[self.targets]
         return self.nodes[self.targets], predicted
 
@@ -163,28 +333,38 @@ class Prediction:
         if self.network is None:
             return np.zeros((len(X), 0))
         states = self.states(X)
-        return np.abs(respond(self.network, states) - states[:, self.targets])
+        return np.abs(self._predicted(states) - states[:, self.targets])
 
     @property
     def n_parameters(self) -> int:
-        """Edges, biases and Ks, and the scaling of the states."""
-        networks = [path.state.network for path in self.pathways]
+        """Edges, biases and Ks, of the gates too, and the scaling of the states.
+
+        What lets a pathway through (two edges of weight 1, a bias, K) is the same for all of them
+        and never adapts: it is counted once.
+        """
+        networks = [path.adaptation.state.network for path in self.pathways]
+        same = 0
         if self.network is not None:
             networks = [self.network]
-        return sum(network.n_parameters for network in networks) + 2 * int(
-            np.count_nonzero(self.span != 1.0)
-        )
+            same = GATE_NUMBERS * max(self.network.n_hidden - 1, 0) if self.gates else 0
+        if self.gates is not None and self.gates.n_modes > 1:
+            networks.append(self.gates.network)
+        scaling = 2 * int(np.count_nonzero(self.span != 1.0))
+        return sum(network.n_parameters for network in networks) + scaling - same
 
     def progress(self) -> tuple[NDArray, NDArray, NDArray]:
-        """Return per step: the mean squared error over targets, the edges, the hidden nodes."""
-        error, edges, hidden = np.zeros(self.step), np.zeros(self.step), np.zeros(self.step)
+        """Return per step: the mean squared error over pathways, the edges, the hidden nodes."""
+        if self._progress is not None:
+            return self._progress
+        steps = max([self.step, *(len(history.error) for history in self.histories)])
+        error, edges, hidden = np.zeros(steps), np.zeros(steps), np.zeros(steps)
         for history in self.histories:
             n = len(history.error)
             if n == 0:
                 continue
             # A stable pathway stays as it is.
-            whole = np.append(history.error, np.full(self.step - n, history.error[-1]))
+            whole = np.append(history.error, np.full(steps - n, history.error[-1]))
             error += 2.0 * np.where(np.isfinite(whole), whole, 0.5)  # one that ran away: 1 at most
-            edges += np.append(history.edges, np.full(self.step - n, history.edges[-1]))
-            hidden += np.append(history.hidden, np.full(self.step - n, history.hidden[-1]))
+            edges += np.append(history.edges, np.full(steps - n, history.edges[-1]))
+            hidden += np.append(history.hidden, np.full(steps - n, history.hidden[-1]))
         return error / max(len(self.histories), 1), edges, hidden

@@ -7,6 +7,13 @@ from typing import Any
 from dirad.params import Params, preset
 from dirad.preval.connectivity import CONNECTIVITY
 
+CHOICES = {
+    "connectivity": CONNECTIVITY,
+    "models": ("separate", "shared"),
+    "prediction": ("grown", "linear", "mean"),
+    "score": ("squared", "conflicts"),
+}
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -18,12 +25,20 @@ class Settings:
     # --- L1
     connectivity: str = "strict"  # which nodes may predict which
     T_CP: float = 0.10  # T_CP: mean error below which a node is confidently predicted
+    modes: int = 0  # ours: most modes of a class, each with pathways of its own; 0: no gates
+    mode_samples: int = 100  # ours: samples that a mode has at least, on average
+    sources: int = 0  # ours: most correlated nodes that a pathway chooses from; 0: all
+    gates: Params = field(default_factory=lambda: preset("default"))  # of the network that tells
+    prediction: str = "grown"  # ours: L1, or in its place "linear" regression or the "mean"
+    score: str = "squared"  # ours: error by which samples are routed, or the paper's "conflicts"
+    ridge: float = 0.0  # ours: on squared weights of pathways, for inputs of spread 1
 
     # --- validation
     T_conf: float = 1.5  # T_conf: a node is conflicted above μ + T_conf·σ
     T_SV: float = 0.01  # T_SV: share of conflicted nodes from which a sample is invalid
     epsilon_IS: float = 0.2  # ε_IS: margin on R_IS up to which a batch is validated
     false_alarms: float = 1e-4  # ours: chance that a batch of a known task is taken for new
+    labels_in_detection: bool = True  # ours: are L0's mistakes a sign of a new task?
 
     # --- the stream
     standardize: bool = False  # inputs and states, by their mean and spread, instead of [0, 1]
@@ -31,12 +46,15 @@ class Settings:
     begin: int = 0  # samples of a new task that are collected before the first step
     steps_per_batch: int = 1  # steps after each batch
     held_out: float = 0.0  # share of the buffer that calibrates and is not fitted to
+    too_few: int = 0  # samples below which a model is given up when the stream ends
+    models: str = "separate"  # or "shared": a new one grows on top of the frozen earlier ones
+    max_models: int = 0  # the one not used for longest goes; 0: no limit
+    merge_after: int = 0  # batches known to two models after which they are one; 0: never merged
 
     def __post_init__(self) -> None:
-        if self.connectivity not in CONNECTIVITY:
-            raise ValueError(
-                f"connectivity must be one of {CONNECTIVITY}, got {self.connectivity!r}"
-            )
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
         for item in fields(self):
             value = getattr(self, item.name)
             if isinstance(value, (int, float)) and not 0 <= value < float("inf"):
@@ -49,8 +67,8 @@ class Settings:
             raise ValueError(
                 f"begin must not exceed buffer_size = {self.buffer_size}, got {self.begin}"
             )
-        if not 0 < self.false_alarms < 1:
-            raise ValueError(f"false_alarms must be between 0 and 1, got {self.false_alarms!r}")
+        if not 0 <= self.false_alarms < 1:
+            raise ValueError(f"false_alarms must be in [0, 1), got {self.false_alarms!r}")
         if self.steps_per_batch < 1:
             raise ValueError(f"steps_per_batch must be at least 1, got {self.steps_per_batch!r}")
         if not 0 <= self.held_out < 1:
@@ -68,25 +86,43 @@ class Settings:
 PRESETS: dict[str, Settings] = {
     "paper": Settings(),
     "default": Settings(
-        l0=preset("default", max_edges=100, settle_steps=1500, max_steps=6000),
+        l0=preset("default", max_edges=200, settle_steps=1500, max_steps=6000),
         l1=preset(
             "default",
             cost="squared",
-            gamma=0.01,
-            max_edges=80,
-            growth_rate=0.2,
+            gamma=0.02,
+            max_edges=15,
+            interval=10,
+            growth_rate=0.5,
+            significance=10.0,
             overshoot=1.0,
             swaps=0,
             breadth=0,
-            product_order=2,
-            growth_batch=2000,
-            settle_steps=500,
-            max_steps=2500,
+            product_order=1,
+            settle_steps=200,
         ),
+        modes=10,
+        sources=100,
+        gates=preset(
+            "default",
+            max_edges=60,
+            prior=10.0,
+            significance=10.0,
+            growth_rate=0.25,
+            overshoot=1.0,
+            swaps=0,
+            product_order=1,
+            growth_batch=2000,
+            settle_steps=400,
+            max_steps=3000,
+        ),
+        ridge=0.4,
         standardize=True,
         buffer_size=10_000,
-        begin=2000,
-        steps_per_batch=100,
+        begin=400,
+        steps_per_batch=400,
         held_out=0.2,
+        too_few=100,
+        merge_after=5,
     ),
 }

@@ -1,34 +1,11 @@
-"""Continual learners without gradients that ours is compared with: each sample is passed once.
-
-A peer takes batches (`learn`), answers samples (`predict`) and says how many numbers it keeps
-(`n_stored`). None is told where a task ends.
-"""
-
-from typing import Protocol
+"""Peers without gradients: means, scatters and closed forms. None is told where a task ends."""
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve
 from sklearn.linear_model import LogisticRegression
 
-EARLY = 500  # samples before which a Gaussian's surprise says little
-
-
-class Peer(Protocol):
-    """A continual learner."""
-
-    def learn(self, X: NDArray, y: NDArray) -> None:
-        """Take one batch."""
-        ...
-
-    def predict(self, X: NDArray) -> NDArray:
-        """Return the class of each sample."""
-        ...
-
-    @property
-    def n_stored(self) -> int:
-        """Return how many numbers are kept."""
-        ...
+EARLY = 0.5  # of the warm-up: before, a Gaussian's surprise says little
 
 
 class Moments:
@@ -100,6 +77,10 @@ class NearestMean:
     def n_stored(self) -> int:
         return len(self.sums) * (self.n_inputs + 1)
 
+    @property
+    def n_samples_stored(self) -> int:
+        return 0
+
 
 class _ClassMoments:
     """Mean and scatter of every class."""
@@ -112,6 +93,10 @@ class _ClassMoments:
     def learn(self, X: NDArray, y: NDArray) -> None:
         for label in np.unique(y).tolist():
             self.classes.setdefault(label, Moments(self.n_inputs)).add(X[y == label])
+
+    @property
+    def n_samples_stored(self) -> int:
+        return 0
 
 
 class ClassGaussians(_ClassMoments):
@@ -188,6 +173,10 @@ class RandomFeatures:
         k = len(self.gram)
         return self.weights.size + k + k * (k + 1) // 2 + k * len(self.targets)
 
+    @property
+    def n_samples_stored(self) -> int:
+        return 0
+
 
 class TaskGaussians:
     """One Gaussian per discovered task; a batch too unlikely under all of them opens a new one.
@@ -216,7 +205,8 @@ class TaskGaussians:
 
     def learn(self, X: NDArray, y: NDArray) -> None:
         self._choose(X)
-        self.tasks[self.at].add(X, y, self.fitted_on, self.shrinkage)
+        early = EARLY * self.warm_up
+        self.tasks[self.at].add(X, y, self.fitted_on, self.shrinkage, early)
         self.batches += 1
 
     def _choose(self, X: NDArray) -> None:
@@ -249,6 +239,10 @@ class TaskGaussians:
     def n_stored(self) -> int:
         return sum(task.n_stored for task in self.tasks)
 
+    @property
+    def n_samples_stored(self) -> int:
+        return sum(len(task.X) for task in self.tasks)
+
 
 class _Task:
     """One task of `TaskGaussians`."""
@@ -265,8 +259,8 @@ class _Task:
             self._gaussian = self.moments.n, Gaussian(self.moments, shrinkage)
         return self._gaussian[1]
 
-    def add(self, X: NDArray, y: NDArray, fitted_on: int, shrinkage: float) -> None:
-        if self.moments.n >= EARLY:
+    def add(self, X: NDArray, y: NDArray, fitted_on: int, shrinkage: float, early: float) -> None:
+        if self.moments.n >= early:
             surprise = float(self.gaussian(shrinkage).surprise(X).mean())
             self.surprises = [*self.surprises[-49:], surprise]
         self.moments.add(X)

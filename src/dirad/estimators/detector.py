@@ -1,0 +1,77 @@
+"""What other learners lack: to be told that the task has changed, and to which."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from dirad.preval.buffer import UNLABELLED
+from dirad.preval.settings import PRESETS
+from dirad.preval.system import Report, System, cores
+
+
+def watch(
+    batches: Iterable[Any],
+    *,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    **settings: Any,
+) -> Iterator[Report]:
+    """Watch a stream and say of each batch whether its task is known, and which it is, or new.
+
+    A batch is an array (samples, features), or a pair of it and labels, which help. No learner is
+    needed: whoever learns from the same stream may act on what is said here, by consolidating its
+    weights, opening a memory, or choosing the parameters of task k.
+
+    Parameters
+    ----------
+    batches : iterable of arrays, or of pairs (X, y)
+    random_state, n_jobs
+        As of `PREVALClassifier`.
+    **settings
+        Constants of `dirad.preval.settings.Settings`, such as ``false_alarms=0.001``.
+
+    Yields
+    ------
+    Report
+        One per batch, before the next is read: `kind` ("learning" until something can be said,
+        then "known", "new" or "mixed"), `model`, which is the number of the task, and `p`, the
+        chance that a known task shows so unusual a batch.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> tasks = [0] * 5 + [9] * 5 + [0] * 2  # unannounced
+    >>> stream = [rng.normal(task, 1, (200, 5)) for task in tasks]
+    >>> [report.kind for report in watch(stream)][4:6]
+    ['known', 'new']
+    >>> [report.model for report in watch(stream)]
+    [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0]
+    """
+    threads = n_jobs if n_jobs is not None and n_jobs > 0 else cores()
+    system: System | None = None
+    codes: dict[Any, int] = {}
+    for number, batch in enumerate(batches):
+        X, y = batch if isinstance(batch, tuple) else (batch, None)
+        X = np.asarray(X, np.float64)
+        if X.ndim != 2 or not len(X):
+            raise ValueError(
+                f"batch {number} must be (samples, features) with at least one sample, got "
+                f"{X.shape}"
+            )
+        if not np.isfinite(X).all():
+            raise ValueError(f"batch {number} holds NaN or infinity")
+        if system is None:
+            chosen = PRESETS["default"].replace(**settings)
+            system = System(X.shape[1], 0, chosen, seed=random_state, threads=threads)
+        if X.shape[1] != system.n_inputs:
+            raise ValueError(
+                f"batch {number} has {X.shape[1]} features, those before had {system.n_inputs}"
+            )
+        labels = np.full(len(X), UNLABELLED)
+        if y is not None:
+            if len(y) != len(X):
+                raise ValueError(f"batch {number} has {len(X)} samples and {len(y)} labels")
+            names = np.asarray(y).tolist()
+            labels = np.array([codes.setdefault(name, len(codes)) for name in names])
+        yield system.take(X, labels)

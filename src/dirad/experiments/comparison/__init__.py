@@ -1,0 +1,1 @@
+"""Ours and its peers on the same streams, in one run."""

@@ -1,0 +1,129 @@
+"""Which runs a comparison consists of, made once each and kept."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from dirad.experiments.comparison.methods import METHODS, NEEDS_RIVER
+from dirad.experiments.comparison.run import Result, restored, run
+from dirad.experiments.comparison.scenario import Scenario, load, standard
+from dirad.experiments.ledger import Ledger
+from dirad.experiments.runner import Progress, run_all
+from dirad.experiments.streams.scoring import Life, measure
+
+PARTS = ("main", "samples", "ablation", "streams")
+OURS = "ours (default)"
+SAMPLES = (500, 2000)  # of each task, in batches of 100, beside the full number
+FEW_SEEDS = 3  # of ablations and of streams
+ABLATED = 4000  # samples of each task in ablations
+STREAMS = ("abrupt", "recurring", "gradual", "early", "mixed", "late", "few")
+SLOW_ON_LARGE = ("Hoeffding tree",)  # minutes per stream at 28 × 28
+
+# What is switched off or exchanged, one at a time: settings of ours.
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "L1 replaced by linear regression": {"prediction": "linear"},
+    "L1 replaced by the mean": {"prediction": "mean"},
+    "one mode per class": {"modes": 1},
+    "three modes per class": {"modes": 3},
+    "routing by the paper's conflict ratio": {"score": "conflicts"},
+    "detection without labels": {"labels_in_detection": False},
+    "no detection: one model": {"false_alarms": 0.0},
+    "no opinion before a model is stable": {"begin": 3800},
+    "models grown on top of earlier ones": {"models": "shared"},
+}
+
+Job = tuple[Scenario, int, str, dict[str, Any] | None]
+
+
+def planned(parts: Sequence[str], data: Sequence[str], orders: int, seed: int) -> list[Job]:
+    """Return every run but those of streams, the long ones first."""
+    numbers = range(seed, seed + orders)
+    few = range(seed, seed + min(orders, FEW_SEEDS))
+    jobs: list[Job] = []
+    if "main" in parts:
+        for name in sorted(data, key=lambda name: name != "mnist-28"):
+            jobs += [
+                (standard(name), order, method, None)
+                for method in methods_on(name)
+                for order in numbers
+            ]
+    base = standard("mnist")
+    if "samples" in parts:
+        jobs += [
+            (replace(base, per_task=samples, batch_size=100), order, OURS, {})
+            for samples in SAMPLES[::-1]
+            for order in numbers
+        ]
+    if "ablation" in parts:
+        shorter = replace(base, per_task=ABLATED)
+        jobs += [
+            (shorter, order, name, changes) for name, changes in ABLATIONS.items() for order in few
+        ]
+    return jobs
+
+
+def methods_on(data: str) -> list[str]:
+    """Return the methods that are run on a data set."""
+    large = data == "mnist-28"
+    return [name for name in METHODS if not (large and name in SLOW_ON_LARGE)]
+
+
+def check(jobs: Sequence[Job]) -> None:
+    """Refuse to begin where data or packages are missing."""
+    for name in {job[0].data for job in jobs}:
+        load(name)
+    if any(job[2] in NEEDS_RIVER for job in jobs) and find_spec("river") is None:
+        raise ValueError("some peers need river: pip install 'dirad[river]'")
+
+
+def execute(
+    jobs: Sequence[Job], ledger: Path, *, workers: int = 1, progress: Progress | None = None
+) -> list[Result]:
+    """Return the results of all runs; those that the ledger holds are not made again."""
+    check(jobs)
+    folders = ("experiments/comparison", "experiments/peers", "experiments/streams")
+    book = Ledger(ledger, folders)
+    keys = [key_of(job) for job in jobs]
+    missing = [(key, job) for key, job in zip(keys, jobs, strict=True) if key not in book.results]
+    done = len(jobs) - len(missing)
+    run_all(
+        run,
+        [job for _, job in missing],
+        workers=workers,
+        progress=lambda n, _: progress(done + n, len(jobs)) if progress else None,
+        on_result=lambda place, result: book.add(missing[place][0], result),
+    )
+    return [result for key in keys for result in restored(book.results[key])]
+
+
+def key_of(job: Job) -> str:
+    """Return what a run depends on."""
+    scenario, order, method, changes = job
+    return Ledger.key(scenario, order, method, json.dumps(changes, sort_keys=True))
+
+
+def live_streams(
+    seed: int, orders: int, ledger: Path, *, workers: int = 1, progress: Progress | None = None
+) -> list[Life]:
+    """Return how ours fares in streams of every kind."""
+    book = Ledger(ledger, ("experiments/streams",))
+    jobs = [
+        (kind, "default", number)
+        for kind in STREAMS
+        for number in range(seed, seed + min(orders, FEW_SEEDS))
+    ]
+    keys = [Ledger.key("stream", *job) for job in jobs]
+    missing = [(key, job) for key, job in zip(keys, jobs, strict=True) if key not in book.results]
+    done = len(jobs) - len(missing)
+    run_all(
+        measure,
+        [job for _, job in missing],
+        workers=workers,
+        progress=lambda n, _: progress(done + n, len(jobs)) if progress else None,
+        on_result=lambda place, result: book.add(missing[place][0], result),
+    )
+    return [Life(**book.results[key]) for key in keys]

@@ -1,0 +1,321 @@
+"""Results as rows of tables."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.experiments.comparison.methods import DETECTS, DRIVEN, METHODS
+from dirad.experiments.comparison.plan import ABLATIONS, OURS, SAMPLES
+from dirad.experiments.comparison.run import SIZES, Result, noticed
+from dirad.experiments.metrics import (
+    average_incremental_accuracy,
+    backward_transfer,
+    final_accuracy,
+    forgetting,
+)
+from dirad.experiments.reproduce import Table
+from dirad.experiments.runner import deviation, mean, standard_error
+from dirad.experiments.streams.scoring import Life
+from dirad.experiments.streams.summary import NOTICED, answered, table
+from dirad.experiments.streams.summary import noticed as noticed_row
+
+Row = dict[str, Any]
+RATES = (0.05, 0.01)  # promised
+RESAMPLED = 2000  # times, for an interval
+BLANK = "–"
+
+
+def both(values: Sequence[float], digits: int = 3) -> str:
+    """Return mean ± standard deviation.
+
+    >>> both([0.5, 0.7])
+    '0.600 ± 0.141'
+    """
+    values = [value for value in values if value == value]
+    if not values:
+        return BLANK
+    text = f"{mean(values):.{digits}f}"
+    return text if len(values) == 1 else f"{text} ± {deviation(values):.{digits}f}"
+
+
+def grouped(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """Return results by method, in the order of the registry."""
+    order = [*METHODS]
+    order.insert(order.index("EWC, told") + 1, DRIVEN)
+    return {
+        name: found for name in order if (found := [one for one in results if one.method == name])
+    }
+
+
+def after(result: Result, task: int) -> float:
+    """Return the accuracy over all classes seen after a task (from 0): tasks count alike."""
+    return mean(result.accuracies[task][: task + 1])
+
+
+def curves(results: Sequence[Result]) -> tuple[dict[str, NDArray], dict[str, float]]:
+    """Return by method: accuracies after each task (orders, tasks), and the numbers stored."""
+    runs, stored = {}, {}
+    for method, some in grouped(results).items():
+        found = [one for one in some if one.accuracies]
+        if found:
+            tasks = range(found[0].scenario.tasks)
+            runs[method] = np.array([[after(one, task) for task in tasks] for one in found])
+            stored[method] = mean(one.stored for one in found)
+    return runs, stored
+
+
+def accuracy_table(results: Sequence[Result]) -> Table:
+    """Return accuracy, what is forgotten and what is stored, by method."""
+    name = results[0].scenario.name
+    rows: list[Row] = []
+    for method, some in grouped(results).items():
+        some = [one for one in some if one.accuracies]
+        if not some:
+            continue
+        tasks = some[0].scenario.tasks
+        rows.append(
+            {
+                "method": method,
+                "detects": "yes" if method in DETECTS else "no",
+                **{
+                    f"T{task + 1}": both([after(one, task) for one in some])
+                    for task in range(min(3, tasks - 1))
+                },
+                f"T{tasks}: final": both([final_accuracy(one.accuracies) for one in some]),
+                "average incremental": both(
+                    [average_incremental_accuracy(one.accuracies) for one in some]
+                ),
+                "backward transfer": both([backward_transfer(one.accuracies) for one in some]),
+                "forgetting": both([forgetting(one.accuracies) for one in some]),
+                "numbers stored": f"{mean(one.stored for one in some):,.0f}",
+                "samples stored": f"{mean(one.samples for one in some):,.0f}",
+                "seconds": f"{mean(one.seconds for one in some):.1f}",
+            }
+        )
+    note = (
+        "Test accuracy over all classes seen after the first three tasks and after the last, mean "
+        "± standard deviation over orders of the classes. Three tasks are the first three of five. "
+        "Each training sample is passed once. 'Detects': finds out by itself where a task is new. "
+        "Numbers stored: all that is kept at the end, samples included. Seconds: learning alone, "
+        "one thread; GDumb and joint training learn when they are asked, so their time is not in "
+        "it. 'Ours (paper)' cannot become stable within one pass: see the reproduction for its "
+        "own protocol."
+    )
+    return Table(f"{name}: five tasks", rows, note)
+
+
+def detection_table(results: Sequence[Result]) -> Table:
+    """Return how changes were noticed and samples were routed."""
+    rows: list[Row] = []
+    for method, some in grouped(results).items():
+        if method not in DETECTS:
+            continue
+        found = [noticed(one) for one in some]
+        delays = [delay for one, _ in found for delay in one]
+        late = [float(delay) for delay in delays if delay >= 0]
+        rows.append(
+            {
+                "method": method,
+                "missed": f"{delays.count(-1)}/{len(delays)}",
+                "delay in batches": both(late, 1),
+                "false alarms per stream": f"{mean(false for _, false in found):.2f}",
+                "models": both([float(one.models) for one in some if one.models], 1),
+                "right model": both([one.routed for one in some]),
+                "purity": both([one.purity for one in some]),
+                "NMI": both([one.nmi for one in some]),
+            }
+        )
+    note = (
+        "Changes of task that were not noticed before the next one; batches until they were; "
+        "alarms within an unchanged task. Right model: share of test samples of all tasks that "
+        "reach the model of their own, at the end."
+    )
+    return Table(f"{results[0].scenario.name}: detection and routing", rows, note)
+
+
+def novelty_table(results: Sequence[Result]) -> Table:
+    """Return how well new classes are told from known ones."""
+    rows = [
+        {
+            "method": method,
+            "AUROC": both([one.auroc for one in some]),
+            "FPR95": both([one.fpr95 for one in some]),
+        }
+        for method, some in grouped(results).items()
+        if any(one.auroc == one.auroc for one in some)
+    ]
+    note = (
+        "Of what was learned in the first task: test samples of its two classes against those of "
+        "the eight others. FPR95: share of known samples called new "
+        "where 95 % of the new ones are found."
+    )
+    return Table(f"{results[0].scenario.name}: novelty of single samples", rows, note)
+
+
+def matrix_table(results: Sequence[Result]) -> Table:
+    """Return the accuracy matrix of ours, mean over orders."""
+    ours = [np.array(one.accuracies) for one in results if one.method == OURS]
+    R = np.mean(ours, axis=0)
+    rows = [
+        {"after": f"T{i + 1}"}
+        | {f"on T{j + 1}": f"{R[i, j]:.3f}" if j <= i else "" for j in range(len(R))}
+        for i in range(len(R))
+    ]
+    return Table(f"{results[0].scenario.name}: accuracy matrix of ours", rows)
+
+
+def alarm_table(results: Sequence[Result]) -> Table:
+    """Return measured against promised rates of false alarms."""
+    rows: list[Row] = []
+    rng = np.random.default_rng(0)
+    ours = [one for one in results if one.method == OURS and one.chances]
+    for data in dict.fromkeys(one.scenario.data for one in ours):
+        models = [found for one in ours if one.scenario.data == data for found in one.chances]
+        for size in SIZES:
+            own = [np.array(found[str(size)]) for found in models if found[str(size)]]
+            if not own:
+                continue
+            row: Row = {"data": data, "batch": size, "models": len(own)}
+            row["batches"] = sum(map(len, own))
+            for rate in RATES:
+                shares = np.array([np.mean(chance < rate) for chance in own])
+                picks = rng.integers(0, len(shares), (RESAMPLED, len(shares)))
+                low, high = np.quantile(shares[picks].mean(axis=1), [0.025, 0.975])
+                row[f"promised {rate}"] = f"{shares.mean():.3f} ({low:.3f} to {high:.3f})"
+            rows.append(row)
+    note = (
+        "Share of disjoint batches of a model's own task, none of whose samples it ever saw, that "
+        "it takes for new, at two promised rates: mean over models, in parentheses the 95 % "
+        "interval by resampling models. Judged by the inputs alone, without labels."
+    )
+    return Table("False alarms, promised and measured", rows, note)
+
+
+def samples_table(results: Sequence[Result], full: Sequence[Result]) -> Table:
+    """Return what fewer samples cost."""
+    rows: list[Row] = []
+    reference = {
+        one.order: final_accuracy(one.accuracies)
+        for one in full
+        if one.method == OURS and one.scenario.data == "mnist"
+    }
+    for samples in (*SAMPLES, None):
+        if samples is None:
+            some = [one for one in full if one.method == OURS and one.scenario.data == "mnist"]
+        else:
+            some = [one for one in results if one.scenario.per_task == samples]
+        if not some:
+            continue
+        found = [noticed(one) for one in some]
+        delays = [delay for one, _ in found for delay in one]
+        pairs = [
+            final_accuracy(one.accuracies) - reference[one.order]
+            for one in some
+            if one.order in reference
+        ]
+        row = {
+            "samples of a task": f"{some[0].scenario.per_task:,}",
+            "batch": some[0].scenario.batch_size,
+            "final accuracy": both([final_accuracy(one.accuracies) for one in some]),
+            "less than with all": BLANK
+            if samples is None or not pairs
+            else f"{-mean(pairs):.3f} ± {standard_error(pairs):.3f}",
+            "missed": f"{delays.count(-1)}/{len(delays)}",
+            "false alarms": sum(false for _, false in found),
+            "numbers stored": f"{mean(one.stored for one in some):,.0f}",
+            "seconds": f"{mean(one.seconds for one in some):.1f}",
+        }
+        rows.append(row)
+    note = "Five tasks of MNIST, each sample passed once. The difference is paired by order, ± SE."
+    return Table("Tasks that are seen briefly", rows, note)
+
+
+def ablation_table(results: Sequence[Result]) -> Table:
+    """Return what each part of ours is worth."""
+    rows: list[Row] = []
+    base = {one.order: final_accuracy(one.accuracies) for one in results if one.method == "default"}
+    for name in ABLATIONS:
+        some = [one for one in results if one.method == name]
+        if not some:
+            continue
+        found = [noticed(one) for one in some]
+        delays = [delay for one, _ in found for delay in one]
+        change = [
+            final_accuracy(one.accuracies) - base[one.order] for one in some if one.order in base
+        ]
+        models = [model for one in some for model in one.sizes]
+        rows.append(
+            {
+                "changed": name,
+                "final accuracy": both([final_accuracy(one.accuracies) for one in some]),
+                "difference": BLANK
+                if name == "default" or not change
+                else f"{mean(change):+.3f}".replace("-", "−"),
+                "right model": both([one.routed for one in some]),
+                "AUROC": both([one.auroc for one in some]),
+                "missed": f"{delays.count(-1)}/{len(delays)}",
+                "false alarms": sum(false for _, false in found),
+                "edges of L0": f"{mean(m['L0 edges'] for m in models):,.0f}",
+                "steps of L0": f"{mean(m['L0 steps'] for m in models):,.0f}",
+                "edges of L1": f"{mean(m['L1 edges'] for m in models):,.0f}",
+                "numbers per model": f"{mean(m['numbers'] for m in models):,.0f}",
+                "seconds": f"{mean(one.seconds for one in some):.0f}",
+            }
+        )
+    orders = len({one.order for one in results})
+    per_task = results[0].scenario.per_task
+    note = (
+        f"Five tasks of MNIST, {per_task:,} samples each, {orders} orders. Linear regression "
+        "predicts each input from all others; the mean predicts it by its mean; both with the "
+        "same calibration. Edges and steps: per model; grown on top, L0 counts all it stands on."
+    )
+    return Table("What each part is worth", rows, note)
+
+
+def stream_tables(lives: Sequence[Life]) -> list[Table]:
+    """Return how ours fares where tasks change in other ways."""
+    return [
+        Table("Streams of other kinds: changes", table(lives, noticed_row), NOTICED),
+        Table(
+            "Streams of other kinds: answers",
+            table(lives, answered),
+            "Gradual and early changes should cost no more than 3 points against abrupt ones.",
+        ),
+    ]
+
+
+def sections(results: Sequence[Result], lives: Sequence[Life] = ()) -> list[Table]:
+    """Return the whole page."""
+    found: list[Table] = []
+    main = [one for one in results if one.scenario.per_task not in SAMPLES and not ablated(one)]
+    samples = [one for one in results if one.scenario.per_task in SAMPLES]
+    ablations = [one for one in results if ablated(one)]
+    by_data = {
+        data: [one for one in main if one.scenario.data == data]
+        for data in dict.fromkeys(one.scenario.data for one in main)
+    }
+    makers: list[Callable[[Sequence[Result]], Table]] = [
+        accuracy_table,
+        detection_table,
+        novelty_table,
+        matrix_table,
+    ]
+    for data in ("mnist", "mnist-28", "fashion-mnist", "digits"):
+        if by_data.get(data):
+            found += [make(by_data[data]) for make in makers]
+    if main:
+        found.append(alarm_table(main))
+    if samples:
+        found.append(samples_table(samples, main))
+    if lives:
+        found += stream_tables(lives)
+    if ablations:
+        found.append(ablation_table(ablations))
+    return [one for one in found if one.rows]
+
+
+def ablated(result: Result) -> bool:
+    """Is this a run of the ablations?"""
+    return result.method in ABLATIONS

@@ -1,0 +1,27 @@
+"""What every peer can do."""
+
+from typing import Protocol
+
+from numpy.typing import NDArray
+
+
+class Peer(Protocol):
+    """A continual learner."""
+
+    def learn(self, X: NDArray, y: NDArray) -> None:
+        """Take one batch."""
+        ...
+
+    def predict(self, X: NDArray) -> NDArray:
+        """Return the class of each sample."""
+        ...
+
+    @property
+    def n_stored(self) -> int:
+        """Return how many numbers are kept, those of stored samples among them."""
+        ...
+
+    @property
+    def n_samples_stored(self) -> int:
+        """Return how many samples are kept as they came."""
+        ...

@@ -1,0 +1,1 @@
+"""Streams whose tasks change unannounced: ways to change, a learner that follows, numbers."""

@@ -1,0 +1,69 @@
+"""The samples of the task at hand: a bounded random sample of all that were shown."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.core.random import uniform
+
+RESERVOIR = 102  # purpose of the random key by which the buffer keeps samples
+FEW = 50  # samples up to which none can be spared for calibration
+UNLABELLED = -1
+
+
+class Buffer:
+    """At most `size` samples, a part of which is held out: nothing is ever fitted to it."""
+
+    def __init__(self, n_inputs: int, size: int, held_out: float, seed: int) -> None:
+        self.size = size
+        self.share = held_out
+        self.seed = seed
+        self.seen = 0  # samples shown
+        self.X = np.zeros((0, n_inputs), np.float32)
+        self.y = np.zeros(0, np.int64)
+        self.number = np.zeros(0, np.int64)  # of each sample in the stream
+        self.spared = np.zeros(0, bool)
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def full(self) -> bool:
+        """Has it all the samples it may hold?"""
+        return len(self.X) >= self.size
+
+    def add(self, X: NDArray, y: NDArray[np.int64], first: int) -> None:
+        """Take samples; where there is no room, each replaces another with the chance it should.
+
+        `first` is the number of the first of them in the stream.
+        """
+        numbers = self.seen + np.arange(len(X))
+        spared = np.array([uniform(self.seed, RESERVOIR, 1, int(i)) < self.share for i in numbers])
+        new = min(self.size - len(self.X), len(X))
+        self.X = np.concatenate([self.X, X[:new].astype(np.float32)])
+        self.y = np.concatenate([self.y, y[:new]])
+        self.number = np.concatenate([self.number, first + np.arange(new)])
+        self.spared = np.concatenate([self.spared, spared[:new]])
+        for i in range(new, len(X)):
+            place = int(uniform(self.seed, RESERVOIR, 0, int(numbers[i])) * (numbers[i] + 1))
+            # A held-out place takes held-out samples only: no sample is ever both.
+            if place < len(self.X) and self.spared[place] == spared[i]:
+                self.X[place], self.y[place], self.number[place] = X[i], y[i], first + i
+        self.seen += len(X)
+
+    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> None:
+        """Take labels that came late, for samples of these numbers, if they are still here."""
+        order = np.argsort(numbers)
+        place = np.searchsorted(numbers, self.number, sorter=order)
+        place = order[np.minimum(place, len(order) - 1)] if len(order) else place
+        here = numbers[place] == self.number if len(order) else np.zeros(len(self.X), bool)
+        self.y[here] = y[place[here]]
+
+    @property
+    def held_out(self) -> NDArray[np.bool_]:
+        """Which samples calibrate: none where there are few."""
+        return self.spared & (len(self.X) > FEW)
+
+    def clear(self) -> None:
+        """Forget all samples."""
+        self.X, self.y = self.X[:0], self.y[:0]
+        self.number, self.spared = self.number[:0], self.spared[:0]
