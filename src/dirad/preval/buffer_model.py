@@ -28,6 +28,7 @@ MANY_STEPS = 100  # taken at a time when a model is finished at once
 LEAST_HELD_OUT = 20  # samples below which nothing can be calibrated
 ANEW = 2  # times as many samples as at its beginning for which L0 is grown anew at the end
 GROWN = 1.25  # times as many samples for which the sketch is made anew
+ASTRAY = 0.1  # of the most frequent class: rarer ones may have come to a new model by mistake
 TINY = 1e-12  # no answer is surer
 UNEVEN = 10.0  # times the usual range: an input of that much more is of another kind
 
@@ -206,14 +207,14 @@ class BufferModel(Model):
         X, y = self.buffer.X[held], self.buffer.y[held]
         known = y != UNLABELLED
         wrong = 0
-        if self.classes:
+        if not self._provisional:
             wrong = int(np.count_nonzero(self._wrong(X[known], y[known])))
         self.usual = calibrated(
             np.log(self.score(X)),
             self._groups(X),
             1 if self._provisional else max(len(self.classes), 1),
             wrong=wrong,
-            labelled=0 if self._provisional else int(np.count_nonzero(known)),
+            labelled=int(np.count_nonzero(known)),
         )
 
     def _begin_l1(self) -> None:
@@ -335,11 +336,15 @@ class BufferModel(Model):
     def wrong(self, X: NDArray, y: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which labels L0 does not give; no sample without a label is wrong.
 
-        While L0 adapts it may be wrong of itself: only classes that it never saw count.
+        While L0 adapts it may be wrong of itself: only classes that it hardly saw count.
         """
         labelled = y != UNLABELLED
         if self._provisional:
-            return labelled & ~np.isin(y, np.unique(self.buffer.y))
+            classes, counts = np.unique(
+                self.buffer.y[self.buffer.y != UNLABELLED], return_counts=True
+            )
+            own = classes[counts >= ASTRAY * counts.max(initial=0)]
+            return labelled & ~np.isin(y, own)
         result = np.zeros(len(X), bool)
         if labelled.any():
             result[labelled] = self._wrong(X[labelled], y[labelled])
@@ -385,10 +390,7 @@ class BufferModel(Model):
         if y is not None and (y != UNLABELLED).any():
             wrong = self.wrong(X, y)
             labelled = int(np.count_nonzero(y != UNLABELLED))
-            if self.usual.labelled:
-                p_labels = self.usual.p_labels(int(wrong.sum()), labelled)
-            else:  # while L0 adapts: a batch half of unseen classes is none of its own
-                p_labels = 0.0 if wrong.sum() > 0.5 * labelled else 1.0
+            p_labels = self.usual.p_labels(int(wrong.sum()), labelled)
             p = both(p_inputs, p_labels)
         return Verdict(
             self.number, 1.0 - p, 1.0 - self.settings.false_alarms, p, p_inputs, p_labels

@@ -26,7 +26,7 @@ class Settings:
     connectivity: str = "strict"  # which nodes may predict which
     T_CP: float = 0.10  # T_CP: mean error below which a node is confidently predicted
     modes: int = 0  # ours: most modes of a class, each with pathways of its own; 0: no gates
-    mode_samples: int = 100  # ours: samples that a mode has at least, on average
+    mode_samples: int = 80  # ours: samples that a mode has at least, on average
     sources: int = 0  # ours: most correlated nodes that a pathway chooses from; 0: all
     gates: Params = field(default_factory=lambda: preset("default"))  # of the network that tells
     prediction: str = "grown"  # ours: L1, or in its place "linear" regression or the "mean"
@@ -91,10 +91,10 @@ PRESETS: dict[str, Settings] = {
             "default",
             cost="squared",
             gamma=0.02,
-            max_edges=15,
+            max_edges=12,
             interval=10,
             growth_rate=0.5,
-            significance=10.0,
+            significance=30.0,
             overshoot=1.0,
             swaps=0,
             breadth=0,

@@ -218,22 +218,24 @@ class System:
         """Take a batch that no model knows as a whole: who knows which of its samples?"""
         given = y if self.settings.labels_in_detection else np.full(len(y), UNLABELLED)
         judges = [model for model in self.judges if isinstance(model, BufferModel)]
-        place = np.argmin([model.score(X) for model in judges], axis=0)
-        deviate, wrong, variance = np.zeros(len(X)), np.zeros(len(X), bool), 0.0
+        mistaken = np.array([model.wrong(X, given) for model in judges])
+        wrong: NDArray[np.bool_] = np.logical_and.reduce(mistaken, axis=0)
+        scores = np.array([model.score(X) for model in judges])
+        # A label that a model gives speaks for that model.
+        place = np.argmin(np.where(mistaken & ~wrong, np.inf, scores), axis=0)
+        deviate, variance = np.zeros(len(X)), 0.0
         for i, model in enumerate(judges):
             own = np.flatnonzero(place == i)
             if len(own):
                 deviate[own] = model.deviates(X[own])
-                wrong[own] = model.wrong(X[own], given[own])
                 variance += (len(own) / len(X) * model.spread_of_mean(X[own])) ** 2
         together = two_sided(float(deviate.mean()) / np.sqrt(variance))
         labelled = given != UNLABELLED
+        errors = 1.0
         if labelled.any():
             usual = [model.usual for model in judges if model.usual is not None]
-            errors = max(
-                (u.p_labels(int(wrong.sum()), int(labelled.sum())) for u in usual), default=1.0
-            )
-            together = both(together, errors if not wrong[labelled].mean() > 0.5 else 0.0)
+            errors = max(u.p_labels(int(wrong.sum()), int(labelled.sum())) for u in usual)
+            together = both(together, errors)
         if len(np.unique(place)) > 1 and together >= self.settings.false_alarms:
             largest = judges[int(np.bincount(place).argmax())]
             self._use(largest.number, verdicts)
@@ -241,7 +243,9 @@ class System:
             for i, model in enumerate(judges):
                 self._give(model, X, y, np.flatnonzero(place == i))
             return
-        novel = self._novel(deviate, wrong, labelled)
+        # Where labels show that something is new, they also show what.
+        told = labelled if errors < self.settings.false_alarms else np.zeros(len(X), bool)
+        novel = self._novel(deviate, wrong, told)
         rival = self._rival(X, given, verdicts) if len(novel) == len(X) else None
         young = next((m for m in self.unfinished if m not in judges), None)
         if young is None:
@@ -256,22 +260,25 @@ class System:
         self._report(kind, young.number, p)
         self._give(young, X, y, novel)
 
+    @staticmethod
     def _novel(
-        self, deviate: NDArray, wrong: NDArray[np.bool_], labelled: NDArray[np.bool_]
+        deviate: NDArray, wrong: NDArray[np.bool_], told: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
         """Return which samples are of a task that no model knows.
 
-        Half of all known samples lie below the middle of what is usual: so many times two are
-        known. Of the others the most unusual are new, and of those with labels the wrong ones.
+        Of those that labels tell of, the wrong ones. Of the others: half of all known samples lie
+        below the middle of what is usual, so that twice as many as lie there are known, and the
+        most unusual are not.
         """
-        known = min(1.0, 2.0 * float(np.mean((deviate < 0) & ~wrong)))
-        if labelled.any():
-            known = min(known, float(np.mean(~wrong[labelled])))
-        if known < MOSTLY_NEW:
-            return np.arange(len(deviate))
-        surprise = np.where(wrong, np.inf, deviate)
-        count = max(round((1.0 - known) * len(deviate)), 1)
-        return np.sort(np.argsort(-surprise, kind="stable")[:count])
+        new = wrong & told
+        others = np.flatnonzero(~told)
+        if len(others):
+            known = min(1.0, 2.0 * float(np.mean(deviate[others] < 0)))
+            count = max(round((1.0 - known) * len(others)), 0 if told.any() else 1)
+            new[others[np.argsort(-deviate[others], kind="stable")[:count]]] = True
+        if np.mean(~new) < MOSTLY_NEW:
+            return np.arange(len(new))
+        return np.flatnonzero(new)
 
     def _rival(self, X: NDArray, y: NDArray[np.int64], verdicts: list[Verdict]) -> int | None:
         """Return a model that knows these inputs, and these classes, but not with these labels."""
