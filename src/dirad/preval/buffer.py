@@ -18,6 +18,7 @@ class Buffer:
         self.share = held_out
         self.seed = seed
         self.seen = 0  # samples shown
+        self.shown = [0, 0]  # of these, for fitting and held out
         self.X = np.zeros((0, n_inputs), np.float32)
         self.y = np.zeros(0, np.int64)
         self.number = np.zeros(0, np.int64)  # of each sample in the stream
@@ -43,11 +44,18 @@ class Buffer:
         self.y = np.concatenate([self.y, y[:new]])
         self.number = np.concatenate([self.number, first + np.arange(new)])
         self.spared = np.concatenate([self.spared, spared[:new]])
-        for i in range(new, len(X)):
-            place = int(uniform(self.seed, RESERVOIR, 0, int(numbers[i])) * (numbers[i] + 1))
-            # A held-out place takes held-out samples only: no sample is ever both.
-            if place < len(self.X) and self.spared[place] == spared[i]:
-                self.X[place], self.y[place], self.number[place] = X[i], y[i], first + i
+        for i in range(len(X)):
+            kind = int(spared[i])
+            self.shown[kind] += 1
+            if i < new:
+                continue
+            # A held-out place takes held-out samples only: no sample is ever both. Within its
+            # kind, each of all that were shown is equally likely to be here.
+            places = np.flatnonzero(self.spared == spared[i])
+            place = int(uniform(self.seed, RESERVOIR, 0, int(numbers[i])) * self.shown[kind])
+            if place < len(places):
+                at = places[place]
+                self.X[at], self.y[at], self.number[at] = X[i], y[i], first + i
         self.seen += len(X)
 
     def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> None:

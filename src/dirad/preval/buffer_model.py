@@ -241,7 +241,15 @@ class BufferModel(Model):
             self.seed,
             scale=self.spread / self.scale.of(X),
             groups=groups,
+            earlier=self._earlier,
         )
+
+    @property
+    def _earlier(self) -> list[Prediction]:
+        """Return the L1 networks that this one's may build on."""
+        if self.base is None or self.base.l1 is None:
+            return []
+        return [*self.base.l1.earlier, self.base.l1]
 
     def _stand_in(self) -> None:
         """Take linear regression, or the mean, for L1: what is left if no network is grown."""

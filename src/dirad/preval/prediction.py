@@ -137,12 +137,15 @@ class Prediction:
         *,
         scale: NDArray | None = None,
         groups: NDArray[np.int64] | None = None,
+        earlier: "Sequence[Prediction]" = (),
     ) -> None:
         """Begin, for a stable L0.
 
         On X the range of hidden states is taken, and the modes are found, within `groups`. Inputs
-        are multiplied by `scale`, so that errors of all inputs count in the same units.
+        are multiplied by `scale`, so that errors of all inputs count in the same units. What
+        `earlier` ones predict of an input may serve to predict it, if they see the same inputs.
         """
+        self.earlier = tuple(earlier)
         self.l0 = l0
         self.settings = settings
         self.seed = seed
@@ -173,19 +176,43 @@ class Prediction:
             inputs = states[:, : l0.n_inputs]
             modes = find_modes(inputs, groups, settings.modes, settings.mode_samples, seed)
             key = int(bits(seed, GATES, 0, 0)) >> 1
-            self.gates = Gates(len(self.nodes), modes, groups, settings.gates, key % 2**62)
+            self.gates = Gates(self.n_states, modes, groups, settings.gates, key % 2**62)
         if self.gates is None or self.gates.stable:
             self._open(X)
 
     def states(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the states of L0's nodes as L1 sees them: (samples, nodes), scaled."""
-        return (node_states(self.l0, X, self.nodes) - self.low) / self.span
+        """Return the states of L0's nodes as L1 sees them, scaled: (samples, nodes and more).
+
+        Behind them stands what earlier ones predict of the inputs.
+        """
+        own = (node_states(self.l0, X, self.nodes) - self.low) / self.span
+        span = self.span[: self.l0.n_inputs]
+        return np.hstack([own, *(one.predicted_inputs(X) / span for one in self.earlier)])
+
+    def predicted_inputs(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the prediction of every input, 0 where there is none: (samples, inputs)."""
+        nodes, predicted = self.predictions(X)
+        result = np.zeros((len(X), self.l0.n_inputs))
+        inputs = nodes < self.l0.n_inputs
+        result[:, nodes[inputs]] = predicted[:, inputs]
+        return result
+
+    @property
+    def n_states(self) -> int:
+        """Columns of the states."""
+        return len(self.nodes) + len(self.earlier) * self.l0.n_inputs
+
+    def _sources(self) -> NDArray[np.bool_]:
+        """Return which states may predict which target: (targets, states)."""
+        nodes = self.nodes[self.targets]
+        own = allowed_sources(self.l0, nodes, self.nodes, self.settings.connectivity)
+        # An input is predicted from what earlier ones make of it, not of others.
+        same = nodes[:, None] == np.arange(self.l0.n_inputs)
+        return np.hstack([own, *([same] * len(self.earlier))])
 
     def _open(self, X: NDArray) -> None:
         """Begin the pathways: of every target, or of every target in every mode."""
-        allowed = allowed_sources(
-            self.l0, self.nodes[self.targets], self.nodes, self.settings.connectivity
-        )
+        allowed = self._sources()
         states = self.states(X)
         params = self.settings.l1
         transfer = LINEAR if self.settings.standardize else LOGISTIC  # beyond [0, 1], or within
@@ -204,7 +231,7 @@ class Prediction:
                 # The seed of a pathway depends on the node it predicts, not on its neighbours.
                 own = int(bits(self.seed, PATHWAY, mode, int(self.nodes[target]))) >> 1
                 state = new_state(
-                    len(self.nodes),
+                    self.n_states,
                     1,
                     transfer=transfer,
                     seed=own % 2**62,

@@ -28,7 +28,7 @@ from dirad.preval.stream_model import StreamModel
 MODEL = 100  # purpose of the random key of a model
 UNUSUAL = 1.5  # novelty above which a sample is left to a model that has no opinion yet
 MOSTLY_NEW = 0.2  # estimated share of known samples below which a batch is new altogether
-SAME_INPUTS = 100  # samples of a batch from which a change of labels alone can be told
+SAME_INPUTS = 30  # samples of a batch from which a change of labels alone can be told
 LEARNING, KNOWN, MIXED, NEW = "learning", "known", "mixed", "new"
 
 
@@ -360,6 +360,8 @@ class System:
         if self.settings.buffer_size:
             base = None
             if self.settings.models == "shared":
+                for unfinished in self.unfinished:  # what is built on must stand
+                    self._complete(unfinished)
                 finished = [m for m in self.stable if isinstance(m, BufferModel)]
                 base = finished[-1] if finished else None
             model = BufferModel(number, self.n_inputs, self.settings, seed, self.scale, base)

@@ -1,0 +1,217 @@
+"""What is usual: deviates, chances, the sketch, the buffer, the gates, against naive twins."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom, kstest
+
+from dirad.core.network import LINEAR
+from dirad.core.propagate import respond
+from dirad.growth.adapt import Adaptation
+from dirad.growth.state import new_state
+from dirad.params import preset
+from dirad.preval.buffer import UNLABELLED, Buffer
+from dirad.preval.buffer_model import Scale
+from dirad.preval.calibration import both, calibrated, two_sided
+from dirad.preval.gates import find_modes
+from dirad.preval.prediction import Pathway, gated, likeliest
+from dirad.preval.sketch import Sketch
+
+SEEDS = st.integers(0, 2**20)
+
+# ------------------------------------------------------------------ calibration
+
+
+def chances(size, n_held=400, runs=300, n_groups=2):
+    """Return p of batches of skewed scores that differ by group, each with its own calibration."""
+    found = []
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, size])
+
+        def draw(n, rng=rng):
+            groups = rng.integers(0, n_groups, n)
+            return rng.gamma(0.5, 1.0, n) * (1 + 9 * groups) + 0.01, groups
+
+        held, groups = draw(n_held)
+        usual = calibrated(np.log(held), groups, n_groups)
+        batch, groups = draw(size)
+        z = usual.deviates(np.log(batch), groups).mean() / usual.spread(groups)
+        found.append(two_sided(float(z)))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("size", [20, 100, 500])
+def test_chances_of_known_batches_are_uniform_whatever_the_size(size):
+    p = chances(size)
+    assert kstest(p, "uniform").pvalue > 0.001
+    assert np.mean(p < 0.05) == pytest.approx(0.05, abs=0.04)
+
+
+def test_another_mixture_of_known_groups_is_no_news():
+    rng = np.random.default_rng(0)
+    held, groups = rng.normal(0, 1, 1000), rng.integers(0, 2, 1000)
+    held[groups == 1] += 5
+    usual = calibrated(held, groups, 2)
+    only = rng.normal(5, 1, 300)
+    of_one = np.ones(300, int)
+    assert abs(usual.deviates(only, of_one).mean() / usual.spread(of_one)) < 3
+    assert abs(usual.deviates(only + 1, of_one).mean() / usual.spread(of_one)) > 8
+
+
+def test_a_group_of_few_is_judged_with_all():
+    logs = np.random.default_rng(0).normal(size=200)
+    groups = np.zeros(200, int)
+    groups[:3] = 1
+    usual = calibrated(logs, groups, 2)
+    assert usual.samples.tolist() == [197, 200]
+    assert usual.quantiles[1] == pytest.approx(np.quantile(logs, np.linspace(0.0025, 0.9975, 101)))
+
+
+def test_a_label_test_of_many_held_out_samples_is_binomial():
+    usual = calibrated(np.zeros(10), np.zeros(10, int), 1, wrong=20_000, labelled=1_000_000)
+    for wrong in (0, 2, 5, 12):
+        assert usual.p_labels(wrong, 100) == pytest.approx(binom.sf(wrong - 1, 100, 0.02), rel=0.01)
+    assert calibrated(np.zeros(10), np.zeros(10, int), 1).p_labels(50, 100) == 1.0
+
+
+def test_the_smaller_of_two_chances():
+    rng = np.random.default_rng(0)
+    p, q = rng.random((2, 4000))
+    combined = [both(a, b) for a, b in zip(p, q, strict=True)]
+    assert kstest(combined, "uniform").pvalue > 0.001
+    assert both(0.0, 1.0) == 0.0
+    assert both(1.0, 1.0) == pytest.approx(1.0)
+
+
+# ------------------------------------------------------------------ the sketch and the scale
+
+
+def test_the_sketch_is_regression_of_every_input_on_the_others():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 4)) @ rng.normal(size=(4, 4)) + 3.0
+    errors = Sketch(X, 1e-9).errors(X)
+    for i in range(4):
+        others = np.column_stack([np.ones(5000), np.delete(X, i, axis=1)])
+        twin = X[:, i] - others @ np.linalg.lstsq(others, X[:, i], rcond=None)[0]
+        assert errors[:, i] == pytest.approx(twin, abs=1e-4)
+    mean = Sketch(X, float("inf"))
+    assert mean.errors(X) == pytest.approx(X - X.mean(axis=0))
+    assert (mean.n_parameters, Sketch(X, 0.1).n_parameters) == (4, 16)
+
+
+def test_pixels_share_a_unit_and_inputs_of_other_kinds_have_their_own():
+    rng = np.random.default_rng(0)
+    pixels = rng.random((300, 6)) * [1, 1, 1, 1, 0.2, 0]
+    unit = Scale().of(pixels)
+    assert len(set(unit)) == 1
+    table = rng.random((300, 6)) * [1, 1, 1, 1, 4000, 0]
+    scale = Scale()
+    unit = scale.of(table)
+    assert unit[4] > 1000 * unit[0]
+    assert unit[5] == 1.0
+    assert scale.of(pixels) is unit  # decided once for all
+
+
+# ------------------------------------------------------------------ the buffer
+
+
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=8), SEEDS)
+def test_a_buffer_is_bounded_and_never_mixes_what_is_held_out(sizes, seed):
+    buffer = Buffer(1, 100, 0.3, seed)
+    first = 0
+    fates: dict[int, bool] = {}
+    for size in sizes:
+        numbers = np.arange(first, first + size)
+        buffer.add(numbers[:, None].astype(float), numbers % 3, first)
+        first += size
+        assert len(buffer) == min(first, 100) == len(buffer.y) == len(buffer.number)
+        assert np.array_equal(buffer.X[:, 0], buffer.number)
+        assert np.array_equal(buffer.y, buffer.number % 3)
+        for number, spared in zip(buffer.number.tolist(), buffer.spared.tolist(), strict=True):
+            assert fates.setdefault(number, spared) == spared
+
+
+def test_a_buffer_is_a_fair_sample():
+    kept = np.zeros(1000)
+    for seed in range(200):
+        buffer = Buffer(1, 100, 0.2, seed)
+        buffer.add(np.zeros((1000, 1)), np.zeros(1000, int), 0)
+        kept[buffer.number] += 1
+    assert kept.sum() == 200 * 100
+    early, late = kept[:100].mean(), kept[900:].mean()
+    assert early == pytest.approx(20, rel=0.25)
+    assert late == pytest.approx(20, rel=0.35)
+
+
+def test_late_labels_find_their_samples():
+    buffer = Buffer(1, 50, 0.0, 0)
+    buffer.add(np.zeros((30, 1)), np.full(30, UNLABELLED), 100)
+    buffer.label(np.array([129, 100, 7]), np.array([4, 3, 9]))
+    assert buffer.y[[0, 29]].tolist() == [3, 4]
+    assert (buffer.y[1:29] == UNLABELLED).all()
+    buffer.label(np.zeros(0, int), np.zeros(0, int))
+
+
+# ------------------------------------------------------------------ modes, gates and sources
+
+
+def test_modes_lie_within_groups():
+    rng = np.random.default_rng(0)
+    groups = np.repeat([4, 7, 9], [300, 300, 30])
+    X = rng.normal(size=(630, 2)) * 0.1
+    X[:150, 0] += 5  # two modes in the first group
+    modes = find_modes(X, groups, 2, 40, seed=1)
+    assert sorted(set(modes)) == list(range(modes.max() + 1))
+    for mode in set(modes):
+        assert len(set(groups[modes == mode])) == 1
+    assert len(set(modes[:150])) == 1
+    assert modes[0] != modes[200]
+    assert len(set(modes[600:])) == 1  # too few to divide
+    assert np.array_equal(modes, find_modes(X, groups, 2, 40, seed=1))
+
+
+def linear_pathway(target, mode, weights, bias):
+    state = new_state(len(weights), 1, transfer=LINEAR)
+    used = np.flatnonzero(weights)
+    for place, source in enumerate(used):
+        state.network.edges[place]["source"] = source
+        state.network.edges[place]["term"] = 0
+        state.network.edges[place]["weight"] = weights[source]
+    state.network.counts[2] = len(used)
+    state.network.bias[0, 0] = bias
+    return Pathway(target, mode, Adaptation(state, preset("default")))
+
+
+@given(SEEDS)
+def test_an_open_gate_lets_its_pathway_through_and_a_shut_one_nothing(seed):
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=(2, 3, 4)) * (rng.random((2, 3, 4)) < 0.5)
+    biases = rng.normal(size=(2, 3))
+    paths = [linear_pathway(t, m, weights[m, t], biases[m, t]) for m in (0, 1) for t in (0, 1, 2)]
+    network = gated(paths, [0, 1, 2], 2)
+    X = rng.normal(size=(10, 4))
+    for mode in (0, 1):
+        gates = np.zeros((10, 2))
+        gates[:, mode] = 1.0
+        answers = respond(network, np.hstack([X, gates]))
+        assert answers == pytest.approx(X @ weights[mode].T + biases[mode], abs=1e-9)
+    assert respond(network, np.hstack([X, np.zeros((10, 2))])) == pytest.approx(0.0, abs=1e-9)
+    assert network.n_hidden == int((weights != 0).any(axis=2).sum())
+
+
+@given(SEEDS)
+def test_the_likeliest_sources_are_the_most_correlated(seed):
+    rng = np.random.default_rng(seed)
+    states = rng.normal(size=(50, 6)) @ rng.normal(size=(6, 6))
+    targets = np.array([0, 3])
+    chosen = likeliest(states, targets, 3)
+    for row, target in zip(chosen, targets, strict=True):
+        like = {
+            j: abs(np.corrcoef(states[:, j], states[:, target])[0, 1])
+            for j in range(6)
+            if j != target
+        }
+        best = sorted(like, key=lambda j: -like[j])[:3]
+        assert set(np.flatnonzero(row)) == set(best)
+    assert likeliest(states, targets, 5).all()

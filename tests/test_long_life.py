@@ -1,0 +1,345 @@
+"""The system in streams that are not kind: early changes, missing labels, many models."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from dirad import PREVALClassifier, watch
+from dirad.core.propagate import respond
+from dirad.preval.buffer import UNLABELLED
+from dirad.preval.sharing import continued
+from dirad.preval.system import System
+from streams import SETTINGS, WIDTH, learned, samples
+
+NOTHING = np.zeros((0, WIDTH)), np.zeros(0, np.int64)
+
+
+def system_with(**changes):
+    return System(WIDTH, 0, SETTINGS["default"].replace(**changes))
+
+
+def kinds(system):
+    return [(e.kind, e.model) for e in system.events if "stable" not in e.kind]
+
+
+def joined_samples(*parts):
+    X, y = zip(*parts, strict=True)
+    return np.concatenate(X), np.concatenate(y)
+
+
+def accuracy(system, task):
+    X, y = samples(task, 300, seed=50 + task)
+    return np.mean(system.probabilities(X).argmax(axis=1) == y)
+
+
+# ------------------------------------------------------------------ changes
+
+
+def test_a_task_that_changes_before_its_model_is_stable_is_noticed_at_once():
+    system = system_with()
+    for task in range(3):
+        system.learn(*samples(task, 300))
+    assert [r.kind for r in system.reports].count("new") >= 2
+    assert [e.batch for e in system.events if e.kind == "opened"] == [0, 6, 12]
+    system.finish(*NOTHING)
+    assert all(accuracy(system, task) > 0.9 for task in range(3))
+
+
+def test_without_labels_too():
+    system = system_with()
+    for task in (0, 1, 0):
+        X = samples(task, 300, seed=task)[0]
+        system.learn(X, np.full(300, UNLABELLED))
+    assert kinds(system) == [("opened", 0), ("opened", 1), ("chosen", 0)]
+    assert not any(model.classes for model in system.models)
+    assert system.probabilities(samples(0, 10)[0]).shape == (10, 0)
+
+
+def test_a_stray_batch_ends_nothing_and_is_given_up():
+    system = system_with()
+    system.learn(*samples(0, 250))
+    system.learn(*samples(1, 50))  # a single batch of something else
+    system.learn(*samples(0, 250, seed=1))
+    assert kinds(system) == [("opened", 0), ("opened", 1), ("chosen", 0)]
+    assert system.model(0).phase == "L0"  # still open for more
+    system.finish(*NOTHING)
+    assert kinds(system)[-1] == ("removed", 1)
+    assert [model.number for model in system.models] == [0]
+
+
+def test_a_batch_of_two_tasks_is_taken_apart():
+    system = learned("default", [0])
+    rng = np.random.default_rng(0)
+    a, b = samples(0, 30, seed=7), samples(1, 20, seed=7)
+    order = rng.permutation(50)
+    X, y = joined_samples(a, b)
+    system.learn(X[order], y[order])
+    assert system.reports[-1].kind == "mixed"
+    young = system.adapting
+    assert set(young.buffer.y) <= {2, 3}
+    assert len(young.buffer) == 20
+
+
+def test_a_mixture_of_known_tasks_is_not_new():
+    system = learned("default", [0, 1])
+    rng = np.random.default_rng(0)
+    X, y = joined_samples(samples(0, 200, seed=7), samples(1, 200, seed=7))
+    order = rng.permutation(400)
+    for labels in (y[order], np.full(400, UNLABELLED)):
+        system.learn(X[order], labels)
+        assert {report.kind for report in system.reports[-8:]} == {"mixed"}
+    assert len(system.models) == 2
+
+
+def test_a_batch_of_one_class_of_a_known_task_is_known():
+    system = learned("default", [0, 1])
+    X, y = samples(0, 400, seed=9)
+    only = X[y == 1][:100]
+    verdict = system.judge(only)[0]
+    assert verdict.validated
+    assert verdict.p > 1e-3
+
+
+# ------------------------------------------------------------------ labels
+
+
+def test_known_inputs_with_other_labels_are_noticed_and_the_latest_rule_answers():
+    system = learned("default", [0])
+    X, y = samples(0, 1200, seed=3)
+    system.learn(X, 1 - y)  # the rule is turned round
+    assert kinds(system)[-1] == ("opened", 1)
+    assert system.models[1].rival_of == 0
+    test, right = samples(0, 300, seed=4)
+    assert np.mean(system.probabilities(test).argmax(axis=1) == 1 - right) > 0.9
+    system.learn(*samples(0, 200, seed=5))  # and back again: no new model
+    assert kinds(system)[-1] == ("chosen", 0)
+    assert np.mean(system.probabilities(test).argmax(axis=1) == right) > 0.9
+
+
+def test_labels_may_be_told_not_to_count():
+    system = System(WIDTH, 0, SETTINGS["default"].replace(labels_in_detection=False))
+    system.learn(*samples(0, 12_000), until_stable=True)
+    X, y = samples(0, 200, seed=3)
+    system.learn(X, 1 - y)
+    assert len(system.models) == 1
+
+
+def test_few_labels_are_enough():
+    system = system_with()
+    X, y = samples(0, 600)
+    few = np.where(np.random.default_rng(0).random(600) < 0.1, y, UNLABELLED)
+    system.learn(X, few)
+    system.finish(*NOTHING)
+    assert accuracy(system, 0) > 0.9
+
+
+def test_late_labels_teach_as_those_that_come_at_once():
+    X, y = samples(0, 600)
+    late = system_with()
+    for start in range(0, 600, 50):
+        late.learn(X[start : start + 50], np.full(50, UNLABELLED))
+        if start >= 100:
+            due = np.arange(start - 100, start - 50)
+            late.label(due, y[due])
+    late.finish(*NOTHING)
+    assert late.models[0].classes == [0, 1] or late.models[0].classes == [1, 0]
+    assert accuracy(late, 0) > 0.9
+
+
+# ------------------------------------------------------------------ many models
+
+
+def test_the_model_not_used_for_longest_goes():
+    system = system_with(max_models=2)
+    for i, task in enumerate((0, 1, 0, 2)):
+        system.learn(*samples(task, 300, seed=i))
+    system.finish(*NOTHING)
+    assert ("removed", 1) in kinds(system)
+    assert sorted(model.number for model in system.models) == [0, 2]
+    assert accuracy(system, 0) > 0.9
+    assert accuracy(system, 2) > 0.9
+
+
+def test_a_model_can_be_removed_and_the_others_stay():
+    system = learned("default", [0, 1, 2])
+    X = samples(0, 100)[0]
+    before = [system.model(n).score(X).tobytes() for n in (0, 2)]
+    system.remove(1)
+    assert [system.model(n).score(X).tobytes() for n in (0, 2)] == before
+    with pytest.raises(ValueError, match="no model 1"):
+        system.model(1)
+    assert set(system.route(samples(1, 50)[0])) <= {0, 2}
+    system.learn(*samples(1, 300, seed=3))
+    assert kinds(system)[-1] == ("opened", 3)  # numbers are not given twice
+
+
+def test_models_that_know_the_same_become_one():
+    system = learned("default", [0])
+    system.open_model()  # as a false alarm would
+    X, y = samples(0, 300, seed=2)
+    young = system.models[1]
+    young.keep(X, y)
+    system.finish(*NOTHING)
+    merged = [event for event in system.events if event.kind == "merged"]
+    assert [(e.model, e.evidence["model"]) for e in merged] == [(0, 1)]
+    assert len(system.models) == 1
+    system.learn(*samples(0, 100, seed=4))
+    assert len(system.models) == 1
+
+
+def test_twins_that_both_stay_are_merged_after_some_batches():
+    never = system_with(merge_after=0)
+    never.learn(*samples(0, 12_000), until_stable=True)
+    never.open_model()
+    never.models[1].keep(*samples(0, 300, seed=2))
+    never.finish(*NOTHING)
+    assert len(never.models) == 2
+    never.settings = never.settings.replace(merge_after=3)
+    never.learn(*samples(0, 400, seed=6))
+    assert len(never.models) == 1
+
+
+# ------------------------------------------------------------------ sharing
+
+
+def test_a_network_grown_on_top_leaves_the_old_answers_to_the_last_bit():
+    separate, shared = system_with(), system_with(models="shared")
+    for system in (separate, shared):
+        for task in range(3):
+            system.learn(*samples(task, 300))
+        system.finish(*NOTHING)
+        assert all(accuracy(system, task) > 0.9 for task in range(3))
+    X = samples(1, 100)[0]
+    first, last = shared.models[0], shared.models[-1]
+    whole = respond(last.network, last.scaled(X))
+    assert np.array_equal(whole[:, : len(first.classes)], first.respond(X))
+    assert last.network.n_outputs == 6
+    assert last.inherited == shared.models[1].network.n_parameters
+    assert len(last.l1.earlier) == 2
+    start = continued(first.network, 0).network
+    assert np.array_equal(respond(start, first.scaled(X)), first.respond(X))
+
+
+# ------------------------------------------------------------------ stand-ins for L1
+
+
+@pytest.mark.parametrize("prediction", ["linear", "mean"])
+def test_stand_ins_for_L1_work_and_are_counted(prediction):
+    system = system_with(prediction=prediction)
+    for task in range(2):
+        system.learn(*samples(task, 300))
+    system.finish(*NOTHING)
+    assert [model.phase for model in system.models] == ["stable", "stable"]
+    assert accuracy(system, 0) > 0.9
+    least = WIDTH * WIDTH if prediction == "linear" else WIDTH
+    assert system.models[0].n_parameters > least
+
+
+# ------------------------------------------------------------------ the ways in
+
+
+def test_the_detector_says_known_or_new():
+    stream = [samples(task, 60, seed=i)[0] for i, task in enumerate([0] * 12 + [1] * 12 + [0] * 3)]
+    said = list(watch(stream, begin=100))
+    assert [report.model for report in said] == [0] * 12 + [1] * 12 + [0] * 3
+    assert said[12].kind == "new"
+    assert str(said[-1]).startswith("known: 0 (p = ")
+    pairs = [samples(task, 60, seed=i) for i, task in enumerate([0] * 6 + [1])]
+    assert [report.kind for report in watch(pairs, begin=100)][-1] == "new"
+    with pytest.raises(ValueError, match="batch 1 has 3 features"):
+        list(watch([stream[0], stream[1][:, :3]]))
+    with pytest.raises(ValueError, match="batch 0 holds NaN"):
+        list(watch([stream[0] * np.nan]))
+    with pytest.raises(TypeError, match="false_alarm"):
+        list(watch(stream, false_alarm=0.1))
+
+
+def quick(**options):
+    return PREVALClassifier(
+        batch_size=50, buffer_size=2000, begin=100, steps_per_batch=50, random_state=0, **options
+    )
+
+
+def test_labels_may_be_missing_in_every_way():
+    X, y = samples(0, 400)
+    words = np.array(["no", "yes"])[y].astype(object)
+    words[::3] = None
+    clf = quick().partial_fit(X[:200], words[:200]).partial_fit(X[200:])
+    assert clf.classes_.tolist() == ["no", "yes"]
+    assert clf.n_samples_seen_ == 400
+    clf.label(np.arange(200, 400), np.array(["no", "yes"])[y[200:]]).finish()
+    assert clf.score(X, np.array(["no", "yes"])[y]) > 0.9
+    floats = y.astype(float)
+    floats[5:40] = np.nan
+    assert quick().partial_fit(X, floats).finish().classes_.tolist() == [0, 1]
+
+
+def test_late_labels_that_make_no_sense():
+    X, y = samples(0, 120)
+    clf = quick().partial_fit(X)
+    with pytest.raises(ValueError, match="no sample has the number 120"):
+        clf.label([120], [1])
+    with pytest.raises(ValueError, match="2 samples and 1 labels"):
+        clf.label([1, 2], [1])
+    clf.label(np.arange(120), y)  # twenty of them still wait for a batch
+    assert (clf._waiting[1] >= 0).all()
+
+
+def test_known_samples_are_known_at_the_promised_rate():
+    X, y = samples(0, 1500)
+    clf = quick().partial_fit(X, y).finish()
+    fresh = samples(0, 2000, seed=8)[0]
+    assert np.mean(~clf.is_known(fresh, 0.05)) == pytest.approx(0.05, abs=0.03)
+    assert np.mean(clf.is_known(samples(1, 200)[0])) < 0.2
+    with pytest.raises(ValueError, match="false_alarms"):
+        clf.is_known(fresh, 0)
+
+
+def test_removing_and_limiting_models():
+    clf = quick(max_models=2)
+    for task in range(3):
+        clf.partial_fit(*samples(task, 400))
+    clf.finish()
+    assert [model.number for model in clf.models_] == [1, 2]
+    assert {report.kind for report in clf.reports_} == {"learning", "known", "new"}
+    clf.remove(1)
+    with pytest.raises(ValueError, match="no model 1"):
+        clf.remove(1)
+    assert set(clf.predict(samples(2, 20)[0])) <= {4, 5}
+
+
+def test_embeddings_as_input():
+    """Features of some other network: unbounded, correlated, many."""
+    X, y = load_digits(return_X_y=True)
+    weights = np.random.default_rng(0).normal(size=(64, 96)) / 8
+    embedded = np.maximum(X @ weights, 0.0)
+    clf = PREVALClassifier(batch_size=50, begin=150, random_state=0)
+    rng = np.random.default_rng(1)
+    for classes in ([0, 1], [2, 3], [4, 5]):
+        own = rng.permutation(np.flatnonzero(np.isin(y, classes)))[:300]
+        clf.partial_fit(embedded[own], y[own])
+    clf.finish()
+    assert len(clf.models_) == 3
+    known = y < 6
+    assert clf.score(embedded[known], y[known]) > 0.95
+
+
+def test_river_takes_it_sample_by_sample():
+    pytest.importorskip("river")
+    from river import evaluate, metrics, stream
+
+    from dirad.estimators.river import RiverPREVAL
+
+    model = RiverPREVAL(batch_size=50, buffer_size=600, begin=100, random_state=0)
+    X, y = joined_samples(samples(0, 400), samples(1, 400))
+    assert model.predict_one({0: 1.0}) is None
+    found = evaluate.progressive_val_score(
+        stream.iter_array(X, y.tolist()), model, metrics.Accuracy()
+    )
+    assert found.get() > 0.6
+    assert len(model.classifier.models_) == 2
+    row = dict(enumerate(X[0]))
+    assert model.predict_one(row) == y[0]
+    assert model.novelty_one(dict(enumerate(samples(3, 1)[0][0]))) > model.novelty_one(row)
+    with pytest.raises(ValueError, match="too many or missing: extra"):
+        model.learn_one({**row, "extra": 1.0}, 0)
