@@ -1,0 +1,156 @@
+"""The comparison: streams alike for all, numbers that mean what they say, runs made once."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dirad.cli import run as command
+from dirad.experiments.comparison import plan, tables
+from dirad.experiments.comparison.methods import DRIVEN, METHODS, Ours, settings_for
+from dirad.experiments.comparison.run import Result, noticed, restored, routing, run
+from dirad.experiments.comparison.scenario import Scenario, standard, unseen
+from dirad.report.comparison import draw_sizes, draw_tasks
+
+pytest.importorskip("river")
+
+TINY = Scenario("digits", tasks=3, per_task=230, batch_size=23)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return {name: run(TINY, 0, name).results for name in METHODS}
+
+
+def test_every_method_answers_and_counts_what_it_stores(results):
+    for name, found in results.items():
+        one = found[0]
+        if name.startswith("ADWIN"):
+            assert not one.accuracies
+            continue
+        R = np.array(one.accuracies)
+        assert R.shape == (3, 3)
+        assert (R[np.triu_indices(3, 1)] == 0).all()
+        assert one.stored > 100
+        assert one.seconds >= 0
+    assert results["ours (default)"][1].method == DRIVEN
+
+
+def test_ours_beats_every_other_method_that_detects_tasks(results):
+    ours = results["ours (default)"][0]
+    assert noticed(ours) == ([0, 0], 0)
+    assert ours.models == 3
+    assert ours.routed > 0.95
+    assert ours.auroc > 0.95
+    for name in ("ours (paper)", "Gaussian per task"):
+        assert np.mean(ours.accuracies[-1]) >= np.mean(results[name][0].accuracies[-1])
+
+
+def test_what_was_driven_is_told_where_ours_opens_a_model(results):
+    ours, driven = results["ours (default)"]
+    assert driven.opened == ours.opened[1:]
+
+
+def result(opened, tasks=3):
+    return Result(Scenario("digits", tasks, 100, 10), 0, "ours (default)", opened=opened)
+
+
+def test_delays_and_false_alarms_by_hand():
+    assert noticed(result([0, 10, 20])) == ([0, 0], 0)
+    assert noticed(result([0, 13])) == ([3, -1], 0)
+    assert noticed(result([0, 4, 10, 12, 29])) == ([0, 9], 2)
+
+
+def test_routing_by_hand():
+    class Router:
+        def route(self, X):
+            return np.array([5, 5, 5, 7, 7, 5])
+
+    class Stream:
+        X_test = np.zeros((6, 1))
+        task_test = np.array([0, 0, 0, 1, 1, 1])
+        classes = ((0,), (1,))
+
+    right, pure, _ = routing(Router(), Stream())
+    assert (right, pure) == (pytest.approx(5 / 6), pytest.approx(5 / 6))
+
+
+def test_unseen_samples_were_never_shown():
+    stream = TINY.stream(1)
+    shown = {row.tobytes() for row in stream.X}
+    fresh = unseen(TINY, 1, 0)
+    assert len(fresh) > 50
+    assert not any(row.tobytes() in shown for row in fresh)
+
+
+def test_all_tables_and_pictures(results):
+    flat = [one for found in results.values() for one in found]
+    found = {table.title: table for table in tables.sections(flat)}
+    name = TINY.name
+    assert len(found[f"{name}: five tasks"].rows) == len(METHODS) - 2 + 1
+    assert len(found[f"{name}: detection and routing"].rows) == 5
+    assert len(found[f"{name}: novelty of single samples"].rows) >= 4
+    alarms = found["False alarms, promised and measured"].rows
+    assert {row["batch"] for row in alarms} >= {20}
+    accuracies, stored = tables.curves(flat)
+    for figure in (draw_tasks(accuracies, name), draw_sizes(accuracies, stored, name)):
+        assert figure.axes
+
+
+def test_a_result_survives_the_ledger(results, tmp_path):
+    done = run(TINY, 0, "nearest class mean")
+    book = plan.Ledger(tmp_path / "runs.jsonl")
+    book.add("key", done)
+    again = restored(plan.Ledger(tmp_path / "runs.jsonl").results["key"])
+    assert again[0].accuracies == done.results[0].accuracies
+    assert again[0].scenario == TINY
+
+
+def test_finished_runs_are_not_made_again(tmp_path, monkeypatch):
+    jobs = [(TINY, order, "nearest class mean", None) for order in (0, 1)]
+    first = plan.execute(jobs, tmp_path / "runs.jsonl")
+    monkeypatch.setattr(plan, "run", None)
+    again = plan.execute(jobs, tmp_path / "runs.jsonl")
+    assert [one.accuracies for one in again] == [one.accuracies for one in first]
+
+
+def test_ablations_are_settings_that_exist():
+    for changes in plan.ABLATIONS.values():
+        settings = settings_for(standard("mnist"), **changes)
+        for name, value in changes.items():
+            assert getattr(settings, name) == value
+    one = run(TINY, 0, "L1 replaced by the mean", {"prediction": "mean"}).results[0]
+    assert one.method == "L1 replaced by the mean"
+    assert tables.ablation_table([one]).rows[0]["edges of L1"] == "0"
+
+
+def test_the_plan_names_every_run_once():
+    jobs = plan.planned(plan.PARTS, ("mnist", "mnist-28", "fashion-mnist", "digits"), 8, 0)
+    keys = [plan.key_of(job) for job in jobs]
+    assert len(set(keys)) == len(keys)
+    assert sum(job[0].data == "mnist-28" for job in jobs) == 8 * (len(METHODS) - 1)
+
+
+def test_ours_is_told_nothing_of_tasks():
+    ours = Ours(TINY, 64, 0, settings_for(TINY))
+    assert ours.system.settings.l0.batch_size == TINY.batch_size
+    assert ours.opened == []
+
+
+def test_the_command(tmp_path, capsys):
+    code = command(
+        ["compare", "--data", "digits", "--parts", "main", "--orders", "1", "--workers", "1",
+         "--quiet", "--out", str(tmp_path)]
+    )  # fmt: skip
+    assert code == 0
+    page = (tmp_path / "comparison.md").read_text(encoding="utf-8")
+    assert "ours (default)" in page
+    assert "False alarms" in page
+    record = json.loads((tmp_path / "comparison.json").read_text(encoding="utf-8"))
+    assert record["command"].startswith("dirad compare --data digits")
+    assert (tmp_path / "comparison-digits-tasks.png").stat().st_size > 10_000
+    capsys.readouterr()
+    assert command(["compare", "--data", "letters"]) == 2
+    assert "--data takes mnist, mnist-28, fashion-mnist, digits, not 'letters'" in (
+        capsys.readouterr().err
+    )
