@@ -1,15 +1,17 @@
 """Pictures of a comparison: how accuracy falls as tasks come, and what it costs to keep it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from dirad.report.continual import ALERT, INK, QUIET, TASK_COLOURS
 
 OURS = "ours (default)"
+LETTER, LINE = 0.0125, 0.036  # width and height of text, as shares of the axes
 NAMED = {  # drawn in colour; all others are grey
     OURS: ALERT,
     "Gaussian per task": TASK_COLOURS[0],
@@ -87,25 +89,47 @@ def draw_tasks(accuracies: Mapping[str, NDArray], title: str) -> Figure:
 def draw_sizes(
     accuracies: Mapping[str, NDArray], stored: Mapping[str, float], title: str
 ) -> Figure:
-    """Draw the final accuracy against the numbers that are stored, by method."""
-    figure = Figure(figsize=(8, 5), layout="constrained")
+    """Draw the share of mistakes at the end against the numbers that are stored, by method."""
+    figure = Figure(figsize=(8.5, 5.5), layout="constrained")
     axes = figure.subplots()
     points = [
-        (stored[method], float(runs[:, -1].mean()), method) for method, runs in accuracies.items()
+        (stored[method], 1.0 - float(runs[:, -1].mean()), method)
+        for method, runs in accuracies.items()
     ]
-    for size, accuracy, method in points:
-        ours = method == OURS
-        axes.plot(size, accuracy, "o", ms=9 if ours else 6, color=NAMED.get(method, QUIET))
-        axes.annotate(
-            method, (size, accuracy), (6, -3 if not ours else 6), textcoords="offset points",
-            fontsize=8.5, color=NAMED.get(method, "#5b6b73"),
-            fontweight="bold" if ours else "normal",
-        )  # fmt: skip
     axes.set_xscale("log")
-    sizes = [size for size, _, _ in points]
-    axes.set_xlim(min(sizes) / 1.6, max(sizes) * 8)
+    axes.set_yscale("log")
+    sizes, mistakes, _ = zip(*points, strict=True)
+    axes.set_xlim(min(sizes) / 1.6, max(sizes) * 9)
+    axes.set_ylim(max(mistakes) * 1.9, min(mistakes) / 1.35)  # fewer mistakes: higher
+    ticks = [t for t in (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 0.8) if t <= max(mistakes) * 1.1]
+    axes.set_yticks(ticks, [f"{tick:.0%}" for tick in ticks])
+    axes.yaxis.set_minor_locator(NullLocator())
+    for (size, mistake, method), (x, y) in zip(points, places(points, axes), strict=True):
+        colour, ours = NAMED.get(method, "#5b6b73"), method == OURS
+        axes.plot(size, mistake, "o", ms=9 if ours else 6, color=colour)
+        axes.annotate(
+            method, (size, mistake), (x, y), textcoords="axes fraction", fontsize=8.5,
+            color=colour, va="center", fontweight="bold" if ours else "normal",
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkA": 0, "shrinkB": 4},
+        )  # fmt: skip
     axes.set_xlabel("numbers stored at the end (parameters and samples)")
-    axes.set_ylabel("final test accuracy over all classes")
+    axes.set_ylabel("mistakes over all classes after the last task")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(title, loc="left", fontweight="bold")
+    axes.set_title(f"{title}: fewer mistakes are higher", loc="left", fontweight="bold")
     return figure
+
+
+def places(points: Sequence[tuple[float, float, str]], axes: Axes) -> list[tuple[float, float]]:
+    """Return where the names of points go, as shares of the axes, so that none covers another."""
+    where = axes.transScale.transform([point[:2] for point in points])
+    corners = np.array([axes.transLimits.transform(at) for at in where])
+    taken: list[tuple[float, float, float]] = []  # left, right, height
+    result: dict[int, tuple[float, float]] = {}
+    for i in np.lexsort((corners[:, 0], -corners[:, 1])):
+        left, height = float(corners[i, 0]) + 0.02, float(corners[i, 1])
+        right = left + LETTER * len(points[i][2])
+        while any(a < right and left < b and abs(height - h) < LINE for a, b, h in taken):
+            height -= LINE / 4
+        taken.append((left, right, height))
+        result[int(i)] = (left, height)
+    return [result[i] for i in range(len(points))]

@@ -18,7 +18,7 @@ PARTS = ("main", "samples", "ablation", "streams")
 OURS = "ours (default)"
 SAMPLES = (500, 2000)  # of each task, in batches of 100, beside the full number
 FEW_SEEDS = 3  # of ablations and of streams
-ABLATED = 4000  # samples of each task in ablations
+ABLATED = 2000  # samples of each task in ablations
 STREAMS = ("abrupt", "recurring", "gradual", "early", "mixed", "late", "few")
 SLOW_ON_LARGE = ("Hoeffding tree",)  # minutes per stream at 28 × 28
 
@@ -32,7 +32,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "routing by the paper's conflict ratio": {"score": "conflicts"},
     "detection without labels": {"labels_in_detection": False},
     "no detection: one model": {"false_alarms": 0.0},
-    "no opinion before a model is stable": {"begin": 3800},
+    "no opinion before a model is stable": {"begin": 1900},
     "models grown on top of earlier ones": {"models": "shared"},
 }
 

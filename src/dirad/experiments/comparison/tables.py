@@ -290,7 +290,7 @@ def sections(results: Sequence[Result], lives: Sequence[Life] = ()) -> list[Tabl
     """Return the whole page."""
     found: list[Table] = []
     main = [one for one in results if one.scenario.per_task not in SAMPLES and not ablated(one)]
-    samples = [one for one in results if one.scenario.per_task in SAMPLES]
+    samples = [one for one in results if one.scenario.per_task in SAMPLES and not ablated(one)]
     ablations = [one for one in results if ablated(one)]
     by_data = {
         data: [one for one in main if one.scenario.data == data]
