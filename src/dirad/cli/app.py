@@ -51,6 +51,7 @@ dirad parity --bits 2-4 --seeds 5   # conflict, the hardest kind
 dirad pairs --pairs 5 --edges 15    # MNIST: accuracy at equal size
 dirad stream gradual --data digits  # tasks change unannounced: what is noticed
 dirad reproduce --runs 2            # the paper's tables on changing tasks
+dirad compare --data digits         # ours beside its peers
 dirad pairs --help                  # more of a command, with examples
 ```""",
 )
