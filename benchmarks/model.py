@@ -13,6 +13,7 @@ from dirad.experiments.protocol import CLASSES, images, learn_task
 from dirad.growth import adapt as adaptation
 from dirad.preval.settings import PRESETS
 from dirad.preval.system import System
+from dirad.preval.systems import new_system
 
 MOST_CONTROL = 0.5  # share of one model's time that is not spent in kernels
 DIGITS = (6, 7)
@@ -36,7 +37,7 @@ class Meter:
 def grow(preset: str, threads: int) -> System:
     """Return a system that learned one task."""
     data, rng = images(14), np.random.default_rng(0)
-    system = System(data.X_train.shape[1], CLASSES, PRESETS[preset], threads=threads)
+    system = new_system(data.X_train.shape[1], CLASSES, PRESETS[preset], threads=threads)
     learn_task(system, data, [np.flatnonzero(data.y_train == d) for d in DIGITS], rng)
     return system
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from dirad.params import preset
 from dirad.preval.settings import PRESETS
-from dirad.preval.system import System
+from dirad.preval.systems import new_system
 
 WIDTH = 16
 # Quick settings: what counts here is the flow, not the accuracy.
@@ -45,14 +45,14 @@ def samples(task, n, seed=0):
     return np.clip(X, 0, 1), y + 2 * task
 
 
-def new_system(name, n_classes=10, **options):
+def system_of(name, n_classes=10, **options):
     settings = SETTINGS[name]
-    return System(WIDTH, n_classes if name == "paper" else 0, settings, **options)
+    return new_system(WIDTH, n_classes if name == "paper" else 0, settings, **options)
 
 
 def learned(name, tasks, n=12_000, **options):
     """Return a system that learned these tasks one after the other, each until it was stable."""
-    system = new_system(name, **options)
+    system = system_of(name, **options)
     for i, task in enumerate(tasks):
         system.learn(*samples(task, n, seed=i), until_stable=True)
         assert system.adapting is None
@@ -74,10 +74,6 @@ def digest(system):
             arrays += [model.known.mean, model.known.deviation]
         for array in arrays:
             result.update(np.ascontiguousarray(array).tobytes())
-        result.update(
-            repr(
-                (model.phase, model.classes, model.temperature, getattr(model, "sharpness", 0))
-            ).encode()
-        )
+        result.update(repr((model.phase, model.classes, getattr(model, "sharpness", 0))).encode())
     result.update(repr([(e.batch, e.kind, e.model, e.evidence) for e in system.events]).encode())
     return result.hexdigest()

@@ -12,10 +12,10 @@ from dirad.growth.adapt import Adaptation
 from dirad.growth.state import new_state
 from dirad.params import preset
 from dirad.preval.buffer import UNLABELLED, Buffer
-from dirad.preval.buffer_model import Scale
-from dirad.preval.calibration import both, calibrated, two_sided
+from dirad.preval.calibration import calibrated, least_of, two_sided
 from dirad.preval.gates import find_modes
 from dirad.preval.prediction import Pathway, gated, likeliest
+from dirad.preval.scale import Scale
 from dirad.preval.sketch import Sketch
 
 SEEDS = st.integers(0, 2**20)
@@ -36,8 +36,7 @@ def chances(size, n_held=400, runs=300, n_groups=2):
         held, groups = draw(n_held)
         usual = calibrated(np.log(held), groups, n_groups)
         batch, groups = draw(size)
-        z = usual.deviates(np.log(batch), groups).mean() / usual.spread(groups)
-        found.append(two_sided(float(z)))
+        found.append(two_sided(usual.z(usual.tally(np.log(batch), groups))))
     return np.array(found)
 
 
@@ -55,8 +54,8 @@ def test_another_mixture_of_known_groups_is_no_news():
     usual = calibrated(held, groups, 2)
     only = rng.normal(5, 1, 300)
     of_one = np.ones(300, int)
-    assert abs(usual.deviates(only, of_one).mean() / usual.spread(of_one)) < 3
-    assert abs(usual.deviates(only + 1, of_one).mean() / usual.spread(of_one)) > 8
+    assert abs(usual.z(usual.tally(only, of_one))) < 3
+    assert abs(usual.z(usual.tally(only + 1, of_one))) > 8
 
 
 def test_a_group_of_few_is_judged_with_all():
@@ -65,23 +64,59 @@ def test_a_group_of_few_is_judged_with_all():
     groups[:3] = 1
     usual = calibrated(logs, groups, 2)
     assert usual.samples.tolist() == [197, 200]
+    assert usual.row.tolist() == [0, 1]
     assert usual.quantiles[1] == pytest.approx(np.quantile(logs, np.linspace(0.0025, 0.9975, 101)))
 
 
 def test_a_label_test_of_many_held_out_samples_is_binomial():
-    usual = calibrated(np.zeros(10), np.zeros(10, int), 1, wrong=20_000, labelled=1_000_000)
+    mistakes = {7: (20_000, 1_000_000), 8: (200_000, 1_000_000)}
+    usual = calibrated(np.zeros(10), np.zeros(10, int), 1, mistakes)
+    y = np.full(100, 7)
     for wrong in (0, 2, 5, 12):
-        assert usual.p_labels(wrong, 100) == pytest.approx(binom.sf(wrong - 1, 100, 0.02), rel=0.01)
-    assert calibrated(np.zeros(10), np.zeros(10, int), 1).p_labels(50, 100) == 1.0
+        p = usual.p_labels(y, np.arange(100) < wrong)
+        assert p == pytest.approx(binom.sf(wrong - 1, 100, 0.02), rel=0.01)
+    hard = usual.p_labels(np.full(100, 8), np.arange(100) < 20)
+    assert hard > 0.3  # of the harder class so many are usual
+    assert usual.p_labels(np.full(3, 9), np.ones(3, bool)) < 1e-6  # a class never seen
+    none = calibrated(np.zeros(10), np.zeros(10, int), 1)
+    assert none.p_labels(y, np.ones(100, bool)) == 1.0
+
+
+@pytest.mark.parametrize("values", [1, 4, 30])
+def test_scores_that_are_equal_raise_no_alarm(values):
+    alarms = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        held, batch = rng.integers(0, values, 200) * 0.7, rng.integers(0, values, 50) * 0.7
+        usual = calibrated(held, np.zeros(200, int), 1)
+        alarms += two_sided(usual.z(usual.tally(batch, np.zeros(50, int)))) < 0.05
+    assert alarms / 200 < 0.1
+
+
+def test_many_small_groups_are_judged_as_one():
+    alarms = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        held, batch = rng.normal(size=100), rng.normal(size=200)
+        usual = calibrated(held, rng.integers(0, 10, 100), 10)
+        alarms += two_sided(usual.z(usual.tally(batch, rng.integers(0, 10, 200)))) < 0.05
+    assert alarms / 300 == pytest.approx(0.05, abs=0.04)
+
+
+def test_rates_below_the_resolution_do_not_make_everything_known():
+    logs = np.random.default_rng(0).normal(size=60)
+    usual = calibrated(logs, np.zeros(60, int), 1)
+    far = usual.known(np.array([0.0, 10.0]), np.zeros(2, int), 1e-4)
+    assert far.tolist() == [True, False]
 
 
 def test_the_smaller_of_two_chances():
     rng = np.random.default_rng(0)
     p, q = rng.random((2, 4000))
-    combined = [both(a, b) for a, b in zip(p, q, strict=True)]
+    combined = [least_of(min(a, b)) for a, b in zip(p, q, strict=True)]
     assert kstest(combined, "uniform").pvalue > 0.001
-    assert both(0.0, 1.0) == 0.0
-    assert both(1.0, 1.0) == pytest.approx(1.0)
+    assert least_of(0.0) == 0.0
+    assert least_of(1.0) == pytest.approx(1.0)
 
 
 # ------------------------------------------------------------------ the sketch and the scale
@@ -103,14 +138,17 @@ def test_the_sketch_is_regression_of_every_input_on_the_others():
 def test_pixels_share_a_unit_and_inputs_of_other_kinds_have_their_own():
     rng = np.random.default_rng(0)
     pixels = rng.random((300, 6)) * [1, 1, 1, 1, 0.2, 0]
-    unit = Scale().of(pixels)
-    assert len(set(unit)) == 1
+    scale = Scale()
+    scale.learn(pixels)
+    assert len(set(scale.unit)) == scale.n_stored == 1
     table = rng.random((300, 6)) * [1, 1, 1, 1, 4000, 0]
     scale = Scale()
-    unit = scale.of(table)
+    scale.learn(table)
+    unit = scale.unit
     assert unit[4] > 1000 * unit[0]
-    assert unit[5] == 1.0
-    assert scale.of(pixels) is unit  # decided once for all
+    assert unit[5] == pytest.approx(unit[0], rel=0.1)  # does not vary: the usual unit
+    scale.learn(pixels)
+    assert scale.unit is unit  # decided once for all
 
 
 # ------------------------------------------------------------------ the buffer
@@ -123,7 +161,7 @@ def test_a_buffer_is_bounded_and_never_mixes_what_is_held_out(sizes, seed):
     fates: dict[int, bool] = {}
     for size in sizes:
         numbers = np.arange(first, first + size)
-        buffer.add(numbers[:, None].astype(float), numbers % 3, first)
+        buffer.add(numbers[:, None].astype(float), numbers % 3, numbers)
         first += size
         assert len(buffer) == min(first, 100) == len(buffer.y) == len(buffer.number)
         assert np.array_equal(buffer.X[:, 0], buffer.number)
@@ -136,7 +174,7 @@ def test_a_buffer_is_a_fair_sample():
     kept = np.zeros(1000)
     for seed in range(200):
         buffer = Buffer(1, 100, 0.2, seed)
-        buffer.add(np.zeros((1000, 1)), np.zeros(1000, int), 0)
+        buffer.add(np.zeros((1000, 1)), np.zeros(1000, int), np.arange(1000))
         kept[buffer.number] += 1
     assert kept.sum() == 200 * 100
     early, late = kept[:100].mean(), kept[900:].mean()
@@ -146,7 +184,7 @@ def test_a_buffer_is_a_fair_sample():
 
 def test_late_labels_find_their_samples():
     buffer = Buffer(1, 50, 0.0, 0)
-    buffer.add(np.zeros((30, 1)), np.full(30, UNLABELLED), 100)
+    buffer.add(np.zeros((30, 1)), np.full(30, UNLABELLED), 100 + np.arange(30))
     buffer.label(np.array([129, 100, 7]), np.array([4, 3, 9]))
     assert buffer.y[[0, 29]].tolist() == [3, 4]
     assert (buffer.y[1:29] == UNLABELLED).all()

@@ -8,14 +8,14 @@ from dirad import PREVALClassifier, watch
 from dirad.core.propagate import respond
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.sharing import continued
-from dirad.preval.system import System
+from dirad.preval.systems import new_system
 from streams import SETTINGS, WIDTH, learned, samples
 
 NOTHING = np.zeros((0, WIDTH)), np.zeros(0, np.int64)
 
 
 def system_with(**changes):
-    return System(WIDTH, 0, SETTINGS["default"].replace(**changes))
+    return new_system(WIDTH, 0, SETTINGS["default"].replace(**changes))
 
 
 def kinds(system):
@@ -108,7 +108,7 @@ def test_known_inputs_with_other_labels_are_noticed_and_the_latest_rule_answers(
     X, y = samples(0, 1200, seed=3)
     system.learn(X, 1 - y)  # the rule is turned round
     assert kinds(system)[-1] == ("opened", 1)
-    assert system.models[1].rival_of == 0
+    assert system.models[1].group == 0
     test, right = samples(0, 300, seed=4)
     assert np.mean(system.probabilities(test).argmax(axis=1) == 1 - right) > 0.9
     system.learn(*samples(0, 200, seed=5))  # and back again: no new model
@@ -117,7 +117,7 @@ def test_known_inputs_with_other_labels_are_noticed_and_the_latest_rule_answers(
 
 
 def test_labels_may_be_told_not_to_count():
-    system = System(WIDTH, 0, SETTINGS["default"].replace(labels_in_detection=False))
+    system = new_system(WIDTH, 0, SETTINGS["default"].replace(labels_in_detection=False))
     system.learn(*samples(0, 12_000), until_stable=True)
     X, y = samples(0, 200, seed=3)
     system.learn(X, 1 - y)
@@ -144,6 +144,47 @@ def test_late_labels_teach_as_those_that_come_at_once():
     late.finish(*NOTHING)
     assert late.models[0].classes == [0, 1] or late.models[0].classes == [1, 0]
     assert accuracy(late, 0) > 0.9
+
+
+def test_labels_that_come_when_all_seemed_over_are_learned():
+    """Once by a model that had none at all, once by one that had seen too few."""
+    system = system_with()
+    X, y = samples(0, 600)
+    system.learn(X, np.full(600, UNLABELLED))
+    system.finish(*NOTHING)
+    assert system.models[0].classes == []
+    system.learn(*samples(0, 600, seed=1))
+    system.finish(*NOTHING)
+    assert accuracy(system, 0) > 0.9
+    late = system_with(buffer_size=2000)
+    first = np.where(np.arange(600) < 5, y, UNLABELLED)
+    late.learn(X, first)
+    late.label(np.arange(600), y)
+    late.finish(*NOTHING)
+    assert accuracy(late, 0) > 0.9
+
+
+def test_a_single_label_that_is_held_out_ends_nothing():
+    system = system_with()
+    X, y = samples(0, 150)
+    system.learn(X, np.full(150, UNLABELLED))
+    held = np.flatnonzero(system.models[0].buffer.held_out)[:1]
+    system.label(held, y[held])
+    system.finish(*NOTHING)
+    assert system.models[0].phase == "stable"
+
+
+def test_a_rule_that_changes_in_the_middle_of_a_batch():
+    system = learned("default", [0])
+    X, y = samples(0, 1220, seed=3)
+    y[20:] = 1 - y[20:]
+    system.learn(X[:1200], y[:1200])
+    assert system.models[1].group == 0
+    test, right = samples(0, 300, seed=4)
+    assert np.mean(system.probabilities(test).argmax(axis=1) == 1 - right) > 0.9
+    before = len(system.models)
+    system.learn(samples(0, 3000, seed=5)[0], np.full(3000, UNLABELLED))
+    assert len(system.models) == before  # rules are not merged
 
 
 # ------------------------------------------------------------------ many models
@@ -178,7 +219,7 @@ def test_models_that_know_the_same_become_one():
     system.open_model()  # as a false alarm would
     X, y = samples(0, 300, seed=2)
     young = system.models[1]
-    young.keep(X, y)
+    young.keep(X, y, np.arange(300))
     system.finish(*NOTHING)
     merged = [event for event in system.events if event.kind == "merged"]
     assert [(e.model, e.evidence["model"]) for e in merged] == [(0, 1)]
@@ -191,12 +232,53 @@ def test_twins_that_both_stay_are_merged_after_some_batches():
     never = system_with(merge_after=0)
     never.learn(*samples(0, 12_000), until_stable=True)
     never.open_model()
-    never.models[1].keep(*samples(0, 300, seed=2))
+    never.models[1].keep(*samples(0, 300, seed=2), np.arange(300))
     never.finish(*NOTHING)
     assert len(never.models) == 2
-    never.settings = never.settings.replace(merge_after=3)
+    never.settings = never.settings.replace(merge_after=300)
     never.learn(*samples(0, 400, seed=6))
     assert len(never.models) == 1
+
+
+def test_single_samples_merge_nothing():
+    system = learned("default", [0, 1])
+    for X in (samples(0, 40, seed=5)[0], samples(1, 40, seed=5)[0]):
+        for row in X:
+            system.take(row[None], np.full(1, UNLABELLED))
+    assert len(system.models) == 2
+
+
+def test_one_stray_batch_costs_no_model():
+    system = system_with(max_models=1)
+    system.learn(*samples(0, 300))
+    system.learn(*samples(1, 50))
+    system.learn(*samples(0, 100, seed=1))
+    system.finish(*NOTHING)
+    assert [model.number for model in system.models] == [0]
+
+
+def test_inputs_that_never_change_raise_no_alarm():
+    system = system_with()
+    system.learn(np.ones((800, WIDTH)), np.zeros(800, np.int64))
+    assert len(system.models) == 1
+    assert {report.kind for report in system.reports} <= {"learning", "known"}
+
+
+def test_a_stable_model_holds_no_sample():
+    system = learned("default", [0])
+    model = system.models[0]
+    assert model.buffer.X.base is None
+    assert model.buffer.X.size == 0
+    assert model.l0 is None
+    assert model.l1.gates.adaptation is None
+
+
+def test_inputs_far_from_zero():
+    system = system_with()
+    for task in range(2):
+        X, y = samples(task, 400)
+        system.learn(1e8 + X, y)
+    assert [e.batch for e in system.events if e.kind == "opened"] == [0, 8]
 
 
 # ------------------------------------------------------------------ sharing
@@ -218,6 +300,19 @@ def test_a_network_grown_on_top_leaves_the_old_answers_to_the_last_bit():
     assert len(last.l1.earlier) == 2
     start = continued(first.network, 0).network
     assert np.array_equal(respond(start, first.scaled(X)), first.respond(X))
+
+
+def test_what_others_stand_on_is_counted_when_its_model_is_removed():
+    system = system_with(models="shared")
+    for task in range(3):
+        system.learn(*samples(task, 300))
+    system.finish(*NOTHING)
+    before = system.n_parameters
+    X = samples(2, 50)[0]
+    score = system.model(2).score(X)
+    system.remove(0)
+    assert system.n_parameters == before
+    assert np.array_equal(system.model(2).score(X), score)
 
 
 # ------------------------------------------------------------------ stand-ins for L1

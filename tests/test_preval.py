@@ -11,11 +11,10 @@ from dirad.growth.adapt import adapt, new_data
 from dirad.growth.state import new_state, with_output
 from dirad.params import preset
 from dirad.preval.connectivity import allowed_sources, is_output, live_nodes, paths
-from dirad.preval.model import best_temperature, tempered
 from dirad.preval.prediction import Prediction, joined
 from dirad.preval.settings import PRESETS, Settings
-from dirad.preval.stream_model import StreamModel
-from dirad.preval.system import System
+from dirad.preval.stream_model import StreamModel, best_temperature, tempered
+from dirad.preval.systems import new_system
 from dirad.preval.validation import (
     batch_limit,
     confident,
@@ -25,7 +24,7 @@ from dirad.preval.validation import (
     statistics,
 )
 from networks import edges_of, random_network
-from streams import SETTINGS, WIDTH, digest, learned, new_system, samples
+from streams import SETTINGS, WIDTH, digest, learned, samples, system_of
 
 SEEDS = st.integers(0, 2**20)
 
@@ -193,7 +192,7 @@ def test_the_temperature_makes_doubt_right():
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_tasks_are_noticed_and_nothing_is_overwritten(name):
-    system = new_system(name)
+    system = system_of(name)
     X = np.random.default_rng(0).random((200, WIDTH))
     before: list[tuple[bytes, ...]] = []
     for task in range(3):
@@ -227,7 +226,7 @@ def test_a_recurring_task_chooses_its_old_model():
 
 
 def test_an_adapting_model_takes_every_batch():
-    system = new_system("paper")
+    system = system_of("paper")
     size = system.settings.l0.batch_size
     X, y = samples(0, 5 * size)
     system.learn(X, y)
@@ -241,7 +240,7 @@ def test_the_validated_model_with_the_least_value_takes_a_batch():
     outcomes = set()
     for seed in range(6):
         settings = SETTINGS["paper"].replace(T_SV=0.05)
-        system = System(WIDTH, 4, settings, seed=seed)
+        system = new_system(WIDTH, 4, settings, seed=seed)
         system.learn(*samples(0, 12_000), until_stable=True)
         for i in range(10):
             X, y = samples(i % 2, 40, seed=77 + i)
@@ -261,9 +260,9 @@ def test_how_a_stream_is_cut_changes_nothing_for_whole_batches(cuts):
     size = SETTINGS["default"].l0.batch_size
     X = np.concatenate([samples(task, 800)[0] for task in (0, 1)])
     y = np.concatenate([samples(task, 800)[1] for task in (0, 1)])
-    whole = new_system("default")
+    whole = system_of("default")
     whole.learn(X, y)
-    parts = new_system("default")
+    parts = system_of("default")
     start = 0
     for cut in [*cuts, len(X)]:
         stop = min(start + cut // size * size + size, len(X))
@@ -316,7 +315,7 @@ def test_conflicts_show_where():
 
 
 def test_a_buffer_is_bounded_and_emptied():
-    system = new_system("default")
+    system = system_of("default")
     X, y = samples(0, 1500)
     system.learn(X[:200], y[:200])
     model = system.models[0]
@@ -333,7 +332,7 @@ def test_false_alarms_are_about_as_many_as_promised():
     settings = SETTINGS["default"].replace(false_alarms=0.05)
     alarms = 0
     for seed in range(4):
-        system = System(WIDTH, 0, settings, seed=seed)
+        system = new_system(WIDTH, 0, settings, seed=seed)
         system.learn(*samples(0, 6000, seed=seed), until_stable=True)
         batches = samples(0, 100 * 50, seed=100 + seed)[0].reshape(100, 50, WIDTH)
         alarms += sum(not system.judge(batch)[0].validated for batch in batches)

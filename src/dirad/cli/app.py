@@ -124,7 +124,7 @@ def stderr(common: Common) -> Console:
 
 
 def worker_count(common: Common) -> int:
-    from dirad.preval.system import cores
+    from dirad.estimators.continual import cores
 
     return common.workers or cores()
 

@@ -1,5 +1,6 @@
 """PREVAL as a scikit-learn classifier: it learns a stream whose tasks change unannounced."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dirad.preval.buffer import UNLABELLED
+from dirad.preval.events import Event, Report
 from dirad.preval.model import Model
 from dirad.preval.settings import PRESETS, Settings
-from dirad.preval.system import Event, Report, System, cores
+from dirad.preval.systems import new_system
 
 _validate: Any = validate_data  # its declared types are narrower than what it takes
 
@@ -32,6 +34,11 @@ _SETTINGS = (
     "max_models",
 )
 MAX_PASSES = 200  # over the data that `fit` makes for a paper model to become stable
+
+
+def cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class PREVALClassifier(ClassifierMixin, BaseEstimator):
@@ -214,6 +221,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"no sample has the number {wrong[0]}: {self.n_samples_seen_} were seen"
             )
+        if without_label(y).any():
+            raise ValueError("a late label is None or NaN: leave out what is not known yet")
         self._same_type(y)
         self._names(y)
         codes = self._codes(y)
@@ -224,7 +233,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def remove(self, model: int) -> "PREVALClassifier":
-        """Forget one model, by its number; all others stay as they are."""
+        """Give up one model, by its number; all others stay, and so does what they stand on."""
         check_is_fitted(self, "_system")
         self._system.remove(model, {"reason": "on request"})
         return self
@@ -296,7 +305,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31))
         threads = self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else cores()
         known = len(named) if self.preset == "paper" else 0
-        self._system = System(X.shape[1], known, self._settings, seed=seed, threads=threads)
+        self._system = new_system(X.shape[1], known, self._settings, seed=seed, threads=threads)
         self._waiting = X[:0], np.zeros(0, np.int64)
 
     def _names(self, labels: NDArray) -> None:
@@ -334,16 +343,19 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray:
         """Return the most probable class of each sample."""
+        X = self._asked(X)
+        if not len(self.classes_):
+            raise ValueError("no label was seen yet, so there is no class to predict")
         best = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[best]
 
     def route(self, X: Any) -> NDArray[np.int64]:
-        """Return the number of the model that answers each sample, a place in `models_`."""
+        """Return the number of the model that answers each sample (`models_[i].number`)."""
         X = self._asked(X)
         return self._system.route(X)
 
     def novelty(self, X: Any) -> NDArray[np.float64]:
-        """Return how new each sample is to the best of all stable models: higher is newer.
+        """Return how new each sample is to the best of all models: higher is newer.
 
         `default`: standard deviations above the mean of the logarithm of the prediction error on
         samples like those learned. `paper`: the share of conflicted nodes.
@@ -406,6 +418,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     def _asked(self, X: Any) -> NDArray:
         check_is_fitted(self, "_system")
         X = _validate(self, X, dtype=np.float64, reset=False)
+        if not self._system.models and self._system.opened:
+            raise ValueError("all models were removed: give more samples")
         if not self._system.models:
             raise ValueError(
                 f"{type(self).__name__} has no model yet: fewer samples than one batch "

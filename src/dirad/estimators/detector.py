@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from dirad.estimators.continual import cores, without_label
 from dirad.preval.buffer import UNLABELLED
+from dirad.preval.buffer_system import BufferSystem
+from dirad.preval.events import Report
 from dirad.preval.settings import PRESETS
-from dirad.preval.system import Report, System, cores
 
 
 def watch(
@@ -19,7 +21,8 @@ def watch(
 ) -> Iterator[Report]:
     """Watch a stream and say of each batch whether its task is known, and which it is, or new.
 
-    A batch is an array (samples, features), or a pair of it and labels, which help. No learner is
+    A batch is an array (samples, features), or a pair of it and labels, which help (None and NaN:
+    not known). No learner is
     needed: whoever learns from the same stream may act on what is said here, by consolidating its
     weights, opening a memory, or choosing the parameters of task k.
 
@@ -49,7 +52,7 @@ def watch(
     [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0]
     """
     threads = n_jobs if n_jobs is not None and n_jobs > 0 else cores()
-    system: System | None = None
+    system: BufferSystem | None = None
     codes: dict[Any, int] = {}
     for number, batch in enumerate(batches):
         X, y = batch if isinstance(batch, tuple) else (batch, None)
@@ -63,7 +66,7 @@ def watch(
             raise ValueError(f"batch {number} holds NaN or infinity")
         if system is None:
             chosen = PRESETS["default"].replace(**settings)
-            system = System(X.shape[1], 0, chosen, seed=random_state, threads=threads)
+            system = BufferSystem(X.shape[1], 0, chosen, seed=random_state, threads=threads)
         if X.shape[1] != system.n_inputs:
             raise ValueError(
                 f"batch {number} has {X.shape[1]} features, those before had {system.n_inputs}"
@@ -72,6 +75,8 @@ def watch(
         if y is not None:
             if len(y) != len(X):
                 raise ValueError(f"batch {number} has {len(X)} samples and {len(y)} labels")
-            names = np.asarray(y).tolist()
-            labels = np.array([codes.setdefault(name, len(codes)) for name in names])
+            missing = without_label(y)
+            for i, name in enumerate(np.asarray(y).tolist()):
+                if not missing[i]:
+                    labels[i] = codes.setdefault(name, len(codes))
         yield system.take(X, labels)

@@ -15,13 +15,13 @@ from typing import Any
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-def code_digest(folders: Sequence[str] = ()) -> str:
-    """Return a short hash of all code that a result may depend on, in these folders too."""
+def code_digest(folders: Sequence[str] = (), files: Sequence[str] = ()) -> str:
+    """Return a short hash of all code that a result may depend on, these folders and files too."""
     digest = hashlib.sha256()
     for folder in ("core", "growth", "preval", *folders):
         for path in sorted((_PACKAGE / folder).glob("*.py")):
             digest.update(path.read_bytes())
-    for name in ("params.py", "experiments/protocol.py"):
+    for name in ("params.py", "datasets.py", "experiments/protocol.py", *files):
         digest.update((_PACKAGE / name).read_bytes())
     return digest.hexdigest()[:12]
 
@@ -39,9 +39,9 @@ def _entry(line: bytes) -> Any:
 class Ledger:
     """A file of finished runs, by what they depend on."""
 
-    def __init__(self, path: Path, folders: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, folders: Sequence[str] = (), files: Sequence[str] = ()) -> None:
         self.path = path
-        self.code = code_digest(folders)
+        self.code = code_digest(folders, files)
         self.results: dict[str, Mapping[str, Any]] = {}
         if path.exists():
             self._read()

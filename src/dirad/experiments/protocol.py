@@ -17,6 +17,7 @@ from dirad.datasets import Dataset, load_mnist
 from dirad.experiments.runner import mean
 from dirad.preval.settings import PRESETS, Settings
 from dirad.preval.system import System
+from dirad.preval.systems import new_system
 
 TEST_SAMPLES = 300
 BLOCK = 50  # batches drawn at a time
@@ -106,7 +107,7 @@ def run(setting: Setting, number: int) -> Run:
     rng = np.random.default_rng([setting.seed, number, round(1000 * setting.T_CP)])
     digits = rng.permutation(CLASSES)[: 2 * setting.tasks].tolist()
     size = settings.l0.batch_size
-    system = System(data.X_train.shape[1], CLASSES, settings, seed=int(rng.integers(2**62)))
+    system = new_system(data.X_train.shape[1], CLASSES, settings, seed=int(rng.integers(2**62)))
     pools = [np.flatnonzero(data.y_train == digit) for digit in range(CLASSES)]
     owner: list[int | None] = []  # the model opened for each task
     tests, false_alarms, routed, probes = [], [], [], []
@@ -159,7 +160,7 @@ def example(preset: str, seed: int = 0) -> tuple[System, NDArray, NDArray]:
     data = images(14)
     settings = Setting(preset, 0.05).settings()
     rng = np.random.default_rng([seed, 67])
-    system = System(data.X_train.shape[1], CLASSES, settings, seed=seed)
+    system = new_system(data.X_train.shape[1], CLASSES, settings, seed=seed)
     tasks = [[np.flatnonzero(data.y_train == d) for d in pair] for pair in ((6, 7), (0, 3), (1, 5))]
     for pools in tasks:
         learn_task(system, data, pools, rng)

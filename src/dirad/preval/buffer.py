@@ -19,7 +19,10 @@ class Buffer:
         self.seed = seed
         self.seen = 0  # samples shown
         self.shown = [0, 0]  # of these, for fitting and held out
-        self.X = np.zeros((0, n_inputs), np.float32)
+        self._empty(n_inputs)
+
+    def _empty(self, n_inputs: int) -> None:
+        self.X = np.zeros((0, n_inputs))
         self.y = np.zeros(0, np.int64)
         self.number = np.zeros(0, np.int64)  # of each sample in the stream
         self.spared = np.zeros(0, bool)
@@ -32,19 +35,19 @@ class Buffer:
         """Has it all the samples it may hold?"""
         return len(self.X) >= self.size
 
-    def add(self, X: NDArray, y: NDArray[np.int64], first: int) -> None:
-        """Take samples; where there is no room, each replaces another with the chance it should.
+    def add(self, X: NDArray, y: NDArray[np.int64], numbers: NDArray[np.int64]) -> None:
+        """Take samples, by their numbers in the stream.
 
-        `first` is the number of the first of them in the stream.
+        Where there is no room, each replaces another with the chance it should.
         """
-        numbers = self.seen + np.arange(len(X))
-        spared = np.array([uniform(self.seed, RESERVOIR, 1, int(i)) < self.share for i in numbers])
+        keys = range(self.seen, self.seen + len(X))
+        spared = np.array([uniform(self.seed, RESERVOIR, 1, i) < self.share for i in keys], bool)
         new = min(self.size - len(self.X), len(X))
-        self.X = np.concatenate([self.X, X[:new].astype(np.float32)])
+        self.X = np.concatenate([self.X, X[:new]])
         self.y = np.concatenate([self.y, y[:new]])
-        self.number = np.concatenate([self.number, first + np.arange(new)])
+        self.number = np.concatenate([self.number, numbers[:new]])
         self.spared = np.concatenate([self.spared, spared[:new]])
-        for i in range(len(X)):
+        for i, key in enumerate(keys):
             kind = int(spared[i])
             self.shown[kind] += 1
             if i < new:
@@ -52,19 +55,26 @@ class Buffer:
             # A held-out place takes held-out samples only: no sample is ever both. Within its
             # kind, each of all that were shown is equally likely to be here.
             places = np.flatnonzero(self.spared == spared[i])
-            place = int(uniform(self.seed, RESERVOIR, 0, int(numbers[i])) * self.shown[kind])
+            place = int(uniform(self.seed, RESERVOIR, 0, key) * self.shown[kind])
             if place < len(places):
                 at = places[place]
-                self.X[at], self.y[at], self.number[at] = X[i], y[i], first + i
+                self.X[at], self.y[at], self.number[at] = X[i], y[i], numbers[i]
         self.seen += len(X)
 
     def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> None:
         """Take labels that came late, for samples of these numbers, if they are still here."""
-        order = np.argsort(numbers)
+        if not len(numbers):
+            return
+        order = np.argsort(numbers, kind="stable")
         place = np.searchsorted(numbers, self.number, sorter=order)
-        place = order[np.minimum(place, len(order) - 1)] if len(order) else place
-        here = numbers[place] == self.number if len(order) else np.zeros(len(self.X), bool)
+        place = order[np.minimum(place, len(order) - 1)]
+        here = numbers[place] == self.number
         self.y[here] = y[place[here]]
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Which samples have labels."""
+        return self.y != UNLABELLED
 
     @property
     def held_out(self) -> NDArray[np.bool_]:
@@ -73,5 +83,4 @@ class Buffer:
 
     def clear(self) -> None:
         """Forget all samples."""
-        self.X, self.y = self.X[:0], self.y[:0]
-        self.number, self.spared = self.number[:0], self.spared[:0]
+        self._empty(self.X.shape[1])

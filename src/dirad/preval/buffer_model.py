@@ -5,57 +5,47 @@ L1 adapts to what was collected, the held-out part of it calibrates, and all of 
 Before that, a linear sketch of L1 says what is usual, so that a model has an opinion early.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import ndtri, softmax
+from scipy.special import softmax
 
 from dirad.core.network import LOGISTIC
 from dirad.core.propagate import respond
 from dirad.growth.adapt import Adaptation, Desk, new_data
 from dirad.growth.state import N_SAMPLES, new_state, with_output
 from dirad.history import History
-from dirad.preval.buffer import UNLABELLED, Buffer
-from dirad.preval.calibration import Calibration, both, calibrated, two_sided
-from dirad.preval.model import GROWING_L0, Model, Verdict
+from dirad.preval.buffer import FEW, UNLABELLED, Buffer
+from dirad.preval.calibration import Calibration, Tally, calibrated, least_of, two_sided
+from dirad.preval.model import GROWING_L0, STABLE, Model, Verdict
 from dirad.preval.prediction import Prediction
+from dirad.preval.scale import Scale
 from dirad.preval.settings import Settings
 from dirad.preval.sharing import continued
 from dirad.preval.sketch import Sketch
 from dirad.preval.validation import Statistics, conflict_ratio, statistics
 
 MANY_STEPS = 100  # taken at a time when a model is finished at once
-LEAST_HELD_OUT = 20  # samples below which nothing can be calibrated
-ANEW = 2  # times as many samples as at its beginning for which L0 is grown anew at the end
+LEAST_HELD_OUT = 20  # samples below which there is no opinion while a model adapts
+ANEW = 2  # times as many labels as at its beginning for which L0 is grown anew
 GROWN = 1.25  # times as many samples for which the sketch is made anew
 ASTRAY = 0.1  # of the most frequent class: rarer ones may have come to a new model by mistake
 TINY = 1e-12  # no answer is surer
-UNEVEN = 10.0  # times the usual range: an input of that much more is of another kind
 
 
-class Scale:
-    """The units of the inputs, the same for all models: taken from the first samples of all."""
+class Look(NamedTuple):
+    """What a model makes of some samples, computed once."""
 
-    def __init__(self) -> None:
-        self.unit: NDArray[np.float64] | None = None
+    score: NDArray[np.float64]  # by which they are routed
+    logs: NDArray[np.float64]  # ln of the squared prediction error, by which they are judged
+    group: NDArray[np.int64]  # in which they are judged
+    named: NDArray[np.int64]  # the class L0 names, or -1 where it has none
 
-    def of(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the units, taken from X if there are none yet: (inputs,).
-
-        Inputs of one kind, such as pixels, keep their proportions and share a unit; inputs whose
-        ranges differ widely have one each.
-        """
-        unit = self.unit
-        if unit is None:
-            spread = X.std(axis=0, dtype=np.float64)
-            span = np.ptp(X, axis=0)
-            varied = span[span > 0]
-            if len(varied) and varied.max() > UNEVEN * np.median(varied):
-                unit = np.where(spread > 0, spread, 1.0)
-            else:
-                unit = np.full(X.shape[1], float(np.sqrt(np.mean(spread**2))) or 1.0)
-            self.unit = unit
-        return unit
+    def part(self, chosen: NDArray[np.bool_]) -> "Look":
+        """Return the same of some of the samples."""
+        return Look(self.score[chosen], self.logs[chosen], self.group[chosen], self.named[chosen])
 
 
 class BufferModel(Model):
@@ -73,13 +63,13 @@ class BufferModel(Model):
         super().__init__(number, settings, seed)
         self.scale = scale
         self.base = base
+        self.group = number  # models of one group have the same inputs and different answers
         self.buffer = Buffer(n_inputs, settings.buffer_size, settings.held_out, seed)
         self.sketch: Sketch | None = None
         self.usual: Calibration | None = None
         self.offset = np.zeros(n_inputs)  # inputs are standardized by the first samples
         self.spread = np.ones(n_inputs)
         self.sharpness = 1.0  # by which answers are calibrated
-        self.rival_of: int | None = None  # a model of the same inputs, with other answers
         if base is not None:
             self.offset, self.spread = base.offset, base.spread
         self._begin_l0()
@@ -88,8 +78,58 @@ class BufferModel(Model):
 
     @property
     def has_opinion(self) -> bool:
-        """Can it judge a batch?"""
         return self.usual is not None
+
+    # ---------------------------------------------------------------- learning
+
+    def keep(self, X: NDArray, y: NDArray[np.int64], numbers: NDArray[np.int64]) -> None:
+        """Take samples, by their numbers in the stream, while they are collected."""
+        if self.phase != GROWING_L0:
+            return  # L1 adapts to what was collected
+        self.buffer.add(X, y, numbers)
+        enough = len(self.buffer) >= self.settings.begin
+        fitted = np.count_nonzero(~self.buffer.held_out)
+        if enough and (self.sketch is None or fitted > GROWN * self.sketch.n):
+            self._draw_sketch()
+
+    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> None:
+        """Take labels that came late."""
+        if self.phase == GROWING_L0:
+            self.buffer.label(numbers, y)
+
+    def advance(self, threads: int = 1) -> None:
+        """Take the steps that are due after a batch."""
+        if len(self.buffer) < self.settings.begin:
+            return
+        if self.l1 is not None:
+            self._advance_l1(self.settings.steps_per_batch, threads)
+            return
+        self._advance_l0(self.settings.steps_per_batch)
+        if self.buffer.full and self._l0_done:
+            self._begin_l1()
+
+    def finish(self, threads: int = 1) -> None:
+        """Go on until the phase ends, with the data at hand."""
+        if self.phase == GROWING_L0:
+            self._begin_l1()
+            return
+        while self.phase != STABLE:
+            self._advance_l1(MANY_STEPS, threads)
+
+    def forget(self) -> None:
+        """Give up all samples, and what only adaptation needs, when the model is stable."""
+        self.buffer.clear()
+        self.l0 = None
+
+    @property
+    def _teaching(self) -> NDArray[np.bool_]:
+        """Which samples L0 learns from."""
+        return self.buffer.labelled & ~self.buffer.held_out
+
+    @property
+    def _l0_done(self) -> bool:
+        assert self.l0 is not None
+        return self.l0.stable or not self._teaching.any()
 
     def _begin_l0(self) -> None:
         """Begin L0: from inputs alone, or on top of an earlier model's."""
@@ -98,70 +138,34 @@ class BufferModel(Model):
         else:
             state = continued(self.base.network, self.seed)
         self.classes = []
-        self.begun_with = len(self.buffer)  # samples
-        self.l0 = Adaptation(state, self.settings.l0)
+        self.history = History()
+        self.taught_by = 0  # labels, when it began
+        self.l0: Adaptation | None = Adaptation(state, self.settings.l0)
         self.network = state.network
 
-    # ---------------------------------------------------------------- learning
-
-    def learn(self, X: NDArray, y: NDArray[np.int64], threads: int = 1) -> int:
-        size = self.settings.l0.batch_size
-        phase = self.phase
-        used = 0
-        while used < len(X) // size and self.phase == phase:
-            part = slice(used * size, (used + 1) * size)
-            self.keep(X[part], y[part])
-            self.advance(threads)
-            used += 1
-        return used
-
-    def keep(self, X: NDArray, y: NDArray[np.int64], first: int = 0) -> None:
-        if self.phase != GROWING_L0:
-            return  # L1 adapts to what was collected
-        self.buffer.add(X, y, first)
-        enough = len(self.buffer) >= self.settings.begin
-        if enough and (
-            self.sketch is None or np.count_nonzero(self._fitted) > GROWN * self.sketch.n
-        ):
-            self._draw_sketch()
-
-    def advance(self, threads: int = 1) -> None:
-        """Take the steps that are due after a batch."""
-        if len(self.buffer) >= self.settings.begin:
-            self._advance(self.settings.steps_per_batch, threads)
-            if self.l1 is None and self.buffer.full and self._l0_done:
-                self._begin_l1()
-
-    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> None:
-        """Take labels that came late."""
-        if self.phase == GROWING_L0:
-            self.buffer.label(numbers, y)
-
     @property
-    def _fitted(self) -> NDArray[np.bool_]:
-        return ~self.buffer.held_out
-
-    @property
-    def _l0_done(self) -> bool:
-        return self.l0.stable or not (self.buffer.y != UNLABELLED).any()
-
-    def _advance(self, steps: int, threads: int) -> None:
-        if self.l1 is None:
-            self._advance_l0(steps)
-        else:
-            self.l1.advance_on(self.scaled(self.buffer.X[self._fitted]), steps, threads)
-            if self.l1.stable:
-                self._stabilize()
+    def _outgrown(self) -> bool:
+        """Does L0 stand on far fewer labels, or on fewer classes, than there are?"""
+        teaching = self._teaching
+        classes = np.unique(self.buffer.y[teaching])
+        if len(np.setdiff1d(classes, self.classes)):
+            return True
+        # Of the very first samples none was held out: what they taught must be learned again.
+        return bool(np.count_nonzero(teaching) > ANEW * self.taught_by) or self.taught_by <= FEW
 
     def _advance_l0(self, steps: int) -> None:
-        labelled = self._fitted & (self.buffer.y != UNLABELLED)
-        if self.l0.stable or not labelled.any():
+        assert self.l0 is not None
+        teaching = self._teaching
+        if not teaching.any():
             return
+        if self.l0.stable:
+            if np.count_nonzero(teaching) <= ANEW**2 * self.taught_by or not self._outgrown:
+                return
+            self._begin_l0()
         if self.l0.state.step == 0:
-            self.begun_with = len(self.buffer)
-            if self.base is None:
-                self._learn_scale()
-        y = self.buffer.y[labelled]
+            self.taught_by = int(np.count_nonzero(teaching))
+            self._learn_scale()
+        y = self.buffer.y[teaching]
         for code in np.unique(y):
             if code not in self.classes:
                 self.classes.append(int(code))
@@ -170,77 +174,56 @@ class BufferModel(Model):
         state.clock[N_SAMPLES] = len(y)
         targets = np.zeros((len(y), state.network.n_outputs))
         targets[:, self.first_output :] = y[:, None] == np.array(self.classes)
-        data = new_data(self.scaled(self.buffer.X[labelled]), targets, self.settings.l0)
+        data = new_data(self.scaled(self.buffer.X[teaching]), targets, self.settings.l0)
         desk = Desk(self.settings.l0, len(targets))
         self.history.extend(self.l0.advance(data, state.step + steps, desk))
         self.network = self.l0.state.network
 
     def _learn_scale(self) -> None:
-        """Take mean and spread of the inputs from the buffer."""
-        X = self.buffer.X[self._fitted].astype(np.float64)
+        """Take mean and spread of the inputs from the buffer, unless an earlier model gave them."""
+        X = self.buffer.X[~self.buffer.held_out]
+        self.scale.learn(X)
+        if self.base is not None:
+            return
         self.offset, spread = X.mean(axis=0), X.std(axis=0)
         # An input that did not vary yet may vary later: then by about as much as the others.
-        unit = self.scale.of(X)
+        unit = self.scale.unit
         floor = 0.1 * float(np.sqrt(np.mean((spread / unit) ** 2)))
         self.spread = np.maximum(spread, floor * unit) if floor > 0 else np.ones(len(spread))
 
     def scaled(self, X: NDArray) -> NDArray:
         return (X - self.offset) / self.spread
 
-    @property
-    def _provisional(self) -> bool:
-        """Is what the model knows still subject to change?"""
-        return self.known is None
-
     def _draw_sketch(self) -> None:
         """Fit the linear stand-in for L1 and calibrate it."""
         held = self.buffer.held_out
         if np.count_nonzero(held) < LEAST_HELD_OUT:
             return
-        unit = self.scale.of(self.buffer.X[~held])
-        self.sketch = Sketch(self.buffer.X[~held] / unit, self.settings.ridge)
+        self.scale.learn(self.buffer.X[~held])
+        self.sketch = Sketch(self.buffer.X[~held] / self.scale.unit, self.settings.ridge)
         self._calibrate()
 
-    def _calibrate(self) -> None:
-        """Learn what is usual from samples that nothing was fitted to."""
-        held = self.buffer.held_out if self.buffer.held_out.any() else self._fitted
-        X, y = self.buffer.X[held], self.buffer.y[held]
-        known = y != UNLABELLED
-        wrong = 0
-        if not self._provisional:
-            wrong = int(np.count_nonzero(self._wrong(X[known], y[known])))
-        self.usual = calibrated(
-            np.log(self.score(X)),
-            self._groups(X),
-            1 if self._provisional else max(len(self.classes), 1),
-            wrong=wrong,
-            labelled=int(np.count_nonzero(known)),
-        )
-
     def _begin_l1(self) -> None:
-        if len(self.buffer) > ANEW * self.begun_with:
-            # What L0 grew from the first few samples gets in the way of what all of them ask for.
+        """End what L0 does, and begin L1 on the samples that it may be fitted to."""
+        if self._teaching.any() and self._outgrown:
             self._begin_l0()
-            self.history = History()
-            while not self._l0_done:
-                self._advance_l0(MANY_STEPS)
-        if self.l0.state.step == 0 and self.base is None:
+        while not self._l0_done:
+            self._advance_l0(MANY_STEPS)
+        if not self.classes:
             self._learn_scale()  # without labels, L0 has not done it
         self._learn_sharpness()
-        X = self.buffer.X[self._fitted]
-        # Modes are found within classes; a sample without a label is of the class L0 names.
-        y = self.buffer.y[self._fitted]
-        groups = np.where(y == UNLABELLED, self._named(X), y)
+        X, y = self.buffer.X[~self.buffer.held_out], self.buffer.y[~self.buffer.held_out]
         if self.settings.prediction != "grown":
-            self._stand_in()
+            self._stand_in(X)
             return
+        # Modes are found within classes; a sample without a label is of the class L0 names.
         self.l1 = Prediction(
             self.network,
             self.scaled(X),
             self.settings,
             self.seed,
-            scale=self.spread / self.scale.of(X),
-            groups=groups,
+            scale=self.spread / self.scale.unit,
+            groups=np.where(y == UNLABELLED, self._named(self._surprises(X)), y),
             earlier=self._earlier,
         )
 
@@ -251,38 +234,38 @@ class BufferModel(Model):
             return []
         return [*self.base.l1.earlier, self.base.l1]
 
-    def _stand_in(self) -> None:
+    def _stand_in(self, X: NDArray) -> None:
         """Take linear regression, or the mean, for L1: what is left if no network is grown."""
         ridge = float("inf") if self.settings.prediction == "mean" else self.settings.ridge
-        X = self.buffer.X[self._fitted]
-        self.sketch = Sketch(X / self.scale.of(X), ridge)
+        self.sketch = Sketch(X / self.scale.unit, ridge)
         self.known = Statistics(np.zeros(0), np.zeros(0), 0.0)
         self._calibrate()
 
-    def _stabilize(self) -> None:
+    def _advance_l1(self, steps: int, threads: int) -> None:
         assert self.l1 is not None
+        held = self.buffer.held_out
+        self.l1.advance_on(self.scaled(self.buffer.X[~held]), steps, threads)
+        if not self.l1.stable:
+            return
         self.l1.keep(np.ones(len(self.l1.targets), bool))
-        held = self.buffer.held_out if self.buffer.held_out.any() else self._fitted
-        errors = self.errors(self.buffer.X[held])
+        errors = self.errors(self.buffer.X[held if held.any() else ~held])
         self.known = statistics(errors, self.settings.T_conf, self.settings.T_SV)
         self.sketch = None
         self._learn_sharpness()
         self._calibrate()
 
-    def forget(self) -> None:
-        """Give up all samples, when the model is stable."""
-        self.buffer.clear()
-        self.base = None
-
-    def finish(self, threads: int = 1) -> None:
-        if self.phase == GROWING_L0:
-            while not self._l0_done:
-                self._advance(MANY_STEPS, threads)
-            self._begin_l1()
-            return
-        phase = self.phase
-        while self.phase == phase:
-            self._advance(MANY_STEPS, threads)
+    def _calibrate(self) -> None:
+        """Learn what is usual from samples that nothing was fitted to; of very few, from all."""
+        held = self.buffer.held_out if self.buffer.held_out.any() else ~self.buffer.held_out
+        X, y = self.buffer.X[held], self.buffer.y[held]
+        seen = self.look(X)
+        wrong = self.mistaken(seen, y)
+        mistakes = {
+            label: (int(wrong[y == label].sum()), int(np.count_nonzero(y == label)))
+            for label in np.unique(y[y != UNLABELLED]).tolist()
+        }
+        n_groups = 1 if self.phase != STABLE else max(len(self.classes), 1)
+        self.usual = calibrated(seen.logs, seen.group, n_groups, mistakes)
 
     # ---------------------------------------------------------------- answers
 
@@ -291,21 +274,19 @@ class BufferModel(Model):
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's answers; when the model is stable, together with what its gates say."""
-        return self._sharpened(self._surprises(X), self.sharpness)
+        return softmax(-self.sharpness * self._surprises(X), axis=1)
 
     def _surprises(self, X: NDArray) -> NDArray[np.float64]:
         """Return −ln of what L0 and the gates, where there are any, give to each class."""
         inside = np.clip(self.respond(X), TINY, 1.0 - TINY)
         odds = np.log(inside / (1.0 - inside))
+        if not self.classes:
+            return odds
         found = np.logaddexp.reduce(odds, axis=1, keepdims=True) - odds
         shares = None
-        if self.l1 is not None and self.l1.network is not None:
+        if self.phase == STABLE and self.l1 is not None:
             shares = self.l1.class_shares(self.scaled(X), self.classes)
         return found if shares is None else found - np.log(np.maximum(shares, TINY))
-
-    @staticmethod
-    def _sharpened(surprises: NDArray, sharpness: float) -> NDArray[np.float64]:
-        return softmax(-sharpness * surprises, axis=1)
 
     def _learn_sharpness(self) -> None:
         """Make answers as sure as they are right on held-out samples."""
@@ -313,7 +294,8 @@ class BufferModel(Model):
         if not held.any() or len(self.classes) < 2:
             return
         surprises = self._surprises(self.buffer.X[held])
-        right = surprises[np.arange(len(surprises)), self._columns(self.buffer.y[held])]
+        columns = np.array([self.classes.index(code) for code in self.buffer.y[held]], np.int64)
+        right = surprises[np.arange(len(surprises)), columns]
 
         def cost(log_sharpness: float) -> float:
             sharp = float(np.exp(log_sharpness))
@@ -322,87 +304,94 @@ class BufferModel(Model):
         found = minimize_scalar(cost, bounds=(-3.0, 3.0), method="bounded")
         self.sharpness = float(np.exp(found.x))  # type: ignore[attr-defined]
 
-    def _columns(self, y: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the outputs that stand for these classes."""
-        return np.array([self.classes.index(code) for code in y], np.int64)
+    def _named(self, surprises: NDArray) -> NDArray[np.int64]:
+        """Return the class of the least surprise, or -1 where there are no classes."""
+        if not self.classes:
+            return np.full(len(surprises), UNLABELLED)
+        return np.array(self.classes)[surprises.argmin(axis=1)]
 
-    def _named(self, X: NDArray) -> NDArray[np.int64]:
-        """Return the class that L0 names, or -1 where it has none."""
-        if not self.classes or not len(X):
-            return np.full(len(X), UNLABELLED)
-        return np.array(self.classes)[self._surprises(X).argmin(axis=1)]
+    # ---------------------------------------------------------------- what is known
 
-    def _wrong(self, X: NDArray, y: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return self._named(X) != y
+    def look(self, X: NDArray) -> Look:
+        """Return all that judging samples needs, at once."""
+        surprises = self._surprises(X)
+        errors = self._input_errors(X)
+        squared = (errors**2).mean(axis=1) + TINY
+        score = squared
+        if self.settings.score == "conflicts" and self.phase == STABLE and self.l1 is not None:
+            assert self.known is not None
+            score = conflict_ratio(self.errors(X), self.known, self.settings.T_conf)
+        # L0's answer tells the group, once it is not subject to change any more.
+        group = np.zeros(len(X), np.int64)
+        if self.phase == STABLE and self.classes:
+            group = surprises.argmin(axis=1)
+        return Look(score, np.log(squared), group, self._named(surprises))
 
-    def _groups(self, X: NDArray) -> NDArray[np.int64]:
-        """Return the group in which each sample is judged: L0's answer, once L1 is there."""
-        if self._provisional or not self.classes:
-            return np.zeros(len(X), np.int64)
-        return self._surprises(X).argmin(axis=1)
+    def _input_errors(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the errors of L1, or of what stands in for it, in units common to models."""
+        if self.sketch is not None:
+            return self.sketch.errors(X / self.scale.unit)
+        assert self.l1 is not None
+        return self.errors(X)[:, self.l1.nodes[self.l1.targets] < self.network.n_inputs]
 
-    def wrong(self, X: NDArray, y: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which labels L0 does not give; no sample without a label is wrong.
+    def mistaken(self, seen: Look, y: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which labels L0 does not give; no sample without a label is mistaken.
 
         While L0 adapts it may be wrong of itself: only classes that it hardly saw count.
         """
         labelled = y != UNLABELLED
-        if self._provisional:
-            classes, counts = np.unique(
-                self.buffer.y[self.buffer.y != UNLABELLED], return_counts=True
-            )
-            own = classes[counts >= ASTRAY * counts.max(initial=0)]
-            return labelled & ~np.isin(y, own)
-        result = np.zeros(len(X), bool)
-        if labelled.any():
-            result[labelled] = self._wrong(X[labelled], y[labelled])
-        return result
+        if self.phase == STABLE:
+            return labelled & (seen.named != y)
+        classes, counts = np.unique(self.buffer.y[self.buffer.labelled], return_counts=True)
+        own = classes[counts >= ASTRAY * counts.max(initial=0)]
+        return labelled & ~np.isin(y, own) & bool(len(own))
 
     def score(self, X: NDArray) -> NDArray[np.float64]:
         """Return the mean squared prediction error over the inputs, in units common to models."""
-        if self.sketch is not None:
-            errors = self.sketch.errors(X / self.scale.of(X))
-        else:
-            assert self.l1 is not None
-            inputs = self.l1.nodes[self.l1.targets] < self.network.n_inputs
-            errors = self.errors(X)[:, inputs]
-            if self.settings.score == "conflicts" and self.known is not None:
-                return conflict_ratio(self.errors(X), self.known, self.settings.T_conf) + 1e-3
-        return (errors**2).mean(axis=1) + 1e-12
+        return self.look(X).score
 
-    def deviates(self, X: NDArray) -> NDArray[np.float64]:
+    def deviates(self, seen: Look) -> NDArray[np.float64]:
         """Return how unusual each sample is, as a standard normal deviate if it is known."""
         assert self.usual is not None
-        return self.usual.deviates(np.log(self.score(X)), self._groups(X))
+        return self.usual.deviates(seen.logs, seen.group)
+
+    def tally(self, seen: Look) -> Tally:
+        """Return what the samples add up to."""
+        assert self.usual is not None
+        return self.usual.tally(seen.logs, seen.group)
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         assert self.usual is not None
-        return self.usual.novelty(np.log(self.score(X)), self._groups(X))
+        seen = self.look(X)
+        return self.usual.novelty(seen.logs, seen.group)
 
     def knows(self, X: NDArray, false_alarms: float) -> NDArray[np.bool_]:
-        return self.deviates(X) <= float(ndtri(1.0 - false_alarms))
-
-    def spread_of_mean(self, X: NDArray) -> float:
-        """Return the deviation of the mean deviate of so many known samples."""
         assert self.usual is not None
-        return self.usual.spread(self._groups(X))
+        seen = self.look(X)
+        return self.usual.known(seen.logs, seen.group, false_alarms)
 
     def judge(self, X: NDArray, y: NDArray[np.int64] | None = None) -> Verdict:
         """Compare the batch with held-out samples: by prediction errors, and by L0's mistakes."""
+        return self.verdict(self.look(X), y)
+
+    def verdict(self, seen: Look, y: NDArray[np.int64] | None) -> Verdict:
+        """Return what the model says of a batch it looked at."""
         assert self.usual is not None
-        z = float(self.deviates(X).mean()) / self.spread_of_mean(X)
-        p = p_inputs = two_sided(z)
+        p = p_inputs = two_sided(self.usual.z(self.tally(seen)))
         p_labels = float("nan")
-        if not self.settings.labels_in_detection:
-            y = None
-        if y is not None and (y != UNLABELLED).any():
-            wrong = self.wrong(X, y)
-            labelled = int(np.count_nonzero(y != UNLABELLED))
-            p_labels = self.usual.p_labels(int(wrong.sum()), labelled)
-            p = both(p_inputs, p_labels)
-        return Verdict(
-            self.number, 1.0 - p, 1.0 - self.settings.false_alarms, p, p_inputs, p_labels
-        )
+        if y is not None and self.settings.labels_in_detection and (y != UNLABELLED).any():
+            p_labels = self.p_labels(seen, y)
+            p = least_of(min(p_inputs, p_labels))
+        limit = 1.0 - self.settings.false_alarms
+        return Verdict(self.number, 1.0 - p, limit, p, p_inputs, p_labels)
+
+    def p_labels(self, seen: Look, y: NDArray[np.int64]) -> float:
+        """Return the chance of such labels. One who learned none does not know what they mean."""
+        assert self.usual is not None
+        labelled = y != UNLABELLED
+        if self.phase == STABLE and not self.classes and labelled.any():
+            return 0.0
+        return self.usual.p_labels(y[labelled], self.mistaken(seen, y)[labelled])
 
     def predicted_inputs(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         inputs, predicted = super().predicted_inputs(X)
@@ -410,7 +399,9 @@ class BufferModel(Model):
 
     @property
     def _n_scale_parameters(self) -> int:
-        stored = 2 * self.network.n_inputs - self.inherited
+        stored = 2 * self.network.n_inputs - self.inherited + 1
         if self.sketch is not None:
             stored += self.sketch.n_parameters
+        if self.l1 is not None and self.l1.gates is not None:
+            stored += self.l1.gates.n_modes
         return stored if self.usual is None else stored + self.usual.n_stored

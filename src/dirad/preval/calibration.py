@@ -2,9 +2,11 @@
 
 A score becomes a *deviate*: the place it would have among the held-out scores of the same group,
 on the scale of the normal distribution. Deviates of known samples are standard normal whatever
-the scores' own distribution, so that their mean over a batch of any size can be judged.
+the scores' own distribution (less spread out where scores are equal), so that their mean over a
+batch of any size can be judged.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -12,59 +14,124 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import betabinom, norm
 
-LEVELS = 101  # quantiles that are kept per group
+LEVELS = 101  # quantiles that are kept per row
 FEW = 20  # held-out samples of a group below which it is judged with all others
 LEAST_DEVIATION = 0.05  # of ln(score): no model is surer of what is usual
+EQUAL = 1e-9  # relative difference up to which two scores are one
+
+
+class Tally(NamedTuple):
+    """What was seen of some samples: enough to judge them together with others."""
+
+    deviates: float  # their sum
+    rows: NDArray[np.int64]  # (rows,) samples judged by each row of the calibration
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return int(self.rows.sum())
+
+    def with_more(self, other: "Tally") -> "Tally":
+        """Return both together."""
+        return Tally(self.deviates + other.deviates, self.rows + other.rows)
 
 
 class Calibration(NamedTuple):
-    """The distribution of ln(score) on held-out samples, by group."""
+    """The distribution of ln(score) on held-out samples, by group; L0's mistakes, by class.
 
-    quantiles: NDArray[np.float64]  # (groups, LEVELS) rising
-    mean: NDArray[np.float64]  # (groups,)
-    deviation: NDArray[np.float64]  # (groups,)
-    samples: NDArray[np.int64]  # (groups,) held out, behind each row
-    wrong: int = 0  # labelled held-out samples that L0 answers wrongly
-    labelled: int = 0
+    Groups of few samples share a row, that of all samples.
+    """
+
+    row: NDArray[np.int64]  # (groups,) by which each group is judged
+    quantiles: NDArray[np.float64]  # (rows, LEVELS) rising
+    mean: NDArray[np.float64]  # (rows,)
+    deviation: NDArray[np.float64]  # (rows,)
+    samples: NDArray[np.int64]  # (rows,) held out, behind each row
+    mistakes: Mapping[int, tuple[int, int]]  # by class: wrong answers, of so many
 
     @property
     def n_stored(self) -> int:
         """Numbers kept."""
-        return self.quantiles.size + 3 * len(self.mean) + 2
+        return self.row.size + self.quantiles.size + 3 * len(self.mean) + 3 * len(self.mistakes)
 
     def deviates(self, logs: NDArray, groups: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the place of each ln(score) among the held-out ones, as a normal deviate."""
         result = np.empty(len(logs))
-        for group in np.unique(groups):
-            chosen = groups == group
-            levels = levels_of(int(self.samples[group]))
-            result[chosen] = ndtri(np.interp(logs[chosen], self.quantiles[group], levels))
+        rows = self.row[groups]
+        for row in np.unique(rows):
+            chosen = rows == row
+            levels = levels_of(int(self.samples[row]))
+            result[chosen] = ndtri(middle_level(logs[chosen], self.quantiles[row], levels))
         return result
 
     def novelty(self, logs: NDArray, groups: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return ln(score) in deviations from its mean: like a deviate, but without bounds."""
-        return (logs - self.mean[groups]) / self.deviation[groups]
+        rows = self.row[groups]
+        return (logs - self.mean[rows]) / self.deviation[rows]
 
-    def spread(self, groups: NDArray[np.int64]) -> float:
-        """Return the deviation of the mean deviate of known samples of these groups.
+    def known(
+        self, logs: NDArray, groups: NDArray[np.int64], false_alarms: float
+    ) -> NDArray[np.bool_]:
+        """Return which samples are usual, if so many known ones may be called unusual.
 
-        Each group adds its sampling error and that of its own held-out samples.
+        Rates too small for the number of held-out samples are judged as if ln(score) were normal.
         """
-        numbers, n = np.unique(groups, return_counts=True)
-        share = n / len(groups)
-        return float(np.sqrt(np.sum(share**2 * (1.0 / n + 1.0 / self.samples[numbers]))))
+        limit = float(ndtri(1.0 - false_alarms))
+        rows = self.row[groups]
+        within = limit < ndtri(1.0 - 0.5 / self.samples[rows])
+        return np.where(within, self.deviates(logs, groups), self.novelty(logs, groups)) <= limit
 
-    def p_labels(self, wrong: int, labelled: int) -> float:
-        """Return the chance of at least so many wrong answers among known labelled samples."""
-        if not labelled or not self.labelled:
+    def tally(self, logs: NDArray, groups: NDArray[np.int64]) -> Tally:
+        """Return what some samples add up to."""
+        rows = np.bincount(self.row[groups], minlength=len(self.mean))
+        return Tally(float(self.deviates(logs, groups).sum()), rows)
+
+    def spread(self, rows: NDArray[np.int64]) -> float:
+        """Return the deviation of the mean deviate of so many known samples of each row.
+
+        Each row adds the sampling error of its samples and that of its own held-out ones.
+        """
+        here = rows > 0
+        share = rows[here] / rows.sum()
+        return float(np.sqrt(np.sum(share**2 * (1.0 / rows[here] + 1.0 / self.samples[here]))))
+
+    def z(self, seen: Tally) -> float:
+        """Return the mean deviate of some samples, standard normal if they are known."""
+        return seen.deviates / seen.n / self.spread(seen.rows)
+
+    def p_labels(self, y: NDArray[np.int64], wrong: NDArray[np.bool_]) -> float:
+        """Return the chance of so many wrong answers to known samples of these labels.
+
+        Each class is compared with itself, so that a batch of the harder ones is no news; the
+        least of all chances counts. A class without held-out samples is as new as it looks.
+        """
+        total = sum(n for _, n in self.mistakes.values())
+        if not len(y) or not total:
             return 1.0
-        right = self.labelled - self.wrong
-        return float(betabinom.sf(wrong - 1, labelled, self.wrong + 0.5, right + 0.5))
+        chances = []
+        for label in np.unique(y).tolist():
+            own = y == label
+            bad, n = self.mistakes.get(label, (0, total))
+            chances.append(
+                betabinom.sf(int(wrong[own].sum()) - 1, int(own.sum()), bad + 0.5, n - bad + 0.5)
+            )
+        return least_of(float(min(chances)), len(chances))
+
+
+def middle_level(values: NDArray, quantiles: NDArray, levels: NDArray) -> NDArray[np.float64]:
+    """Return the level of each value among quantiles; of equal ones the middle of their levels."""
+    slack = EQUAL * (1.0 + np.abs(values))
+    low = np.searchsorted(quantiles, values - slack, side="left")
+    high = np.searchsorted(quantiles, values + slack, side="right")
+    between = np.interp(values, quantiles, levels)
+    last = len(levels) - 1
+    tied = 0.5 * (levels[np.minimum(low, last)] + levels[np.clip(high - 1, 0, last)])
+    return np.where(high - low > 1, tied, between)
 
 
 def levels_of(count: int) -> NDArray[np.float64]:
     """Return the levels of the quantiles that are kept of so many samples."""
-    edge = 0.5 / max(int(count), 1)
+    edge = 0.5 / max(count, 1)
     return np.linspace(edge, 1.0 - edge, LEVELS)
 
 
@@ -72,25 +139,21 @@ def calibrated(
     logs: NDArray,
     groups: NDArray[np.int64],
     n_groups: int,
-    *,
-    wrong: int = 0,
-    labelled: int = 0,
+    mistakes: Mapping[int, tuple[int, int]] | None = None,
 ) -> Calibration:
     """Return the calibration from ln(score) of held-out samples and their groups."""
-    rows = []
-    for group in range(n_groups):
-        own = logs[groups == group]
-        own = logs if len(own) < FEW else own
-        quantiles = np.quantile(own, levels_of(len(own)))
-        rows.append((quantiles, own.mean(), max(own.std(), LEAST_DEVIATION), len(own)))
-    quantiles, mean, deviation, count = zip(*rows, strict=True)
+    counts = np.bincount(groups, minlength=n_groups)
+    parts = [logs[groups == group] for group in range(n_groups) if counts[group] >= FEW]
+    row = np.where(counts >= FEW, np.cumsum(counts >= FEW) - 1, len(parts))
+    if len(parts) < n_groups:
+        parts.append(logs)
     return Calibration(
-        np.array(quantiles),
-        np.array(mean),
-        np.array(deviation),
-        np.array(count, np.int64),
-        wrong,
-        labelled,
+        row,
+        np.array([np.quantile(part, levels_of(len(part))) for part in parts]),
+        np.array([part.mean() for part in parts]),
+        np.array([max(part.std(), LEAST_DEVIATION) for part in parts]),
+        np.array([len(part) for part in parts], np.int64),
+        dict(mistakes or {}),
     )
 
 
@@ -103,6 +166,10 @@ def two_sided(z: float) -> float:
     return float(2.0 * norm.sf(abs(z)))
 
 
-def both(p: float, q: float) -> float:
-    """Return the chance that the smaller of two independent chances is as small as here (Šidák)."""
-    return float(-np.expm1(2.0 * np.log1p(-min(p, q, 1.0 - 1e-16))))
+def least_of(p: float, n: int = 2) -> float:
+    """Return the chance that the least of n independent chances is as small as p (Šidák).
+
+    >>> least_of(0.5)
+    0.75
+    """
+    return float(-np.expm1(n * np.log1p(-min(p, 1.0 - 1e-16))))

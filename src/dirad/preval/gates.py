@@ -33,7 +33,7 @@ def find_modes(
         members = np.flatnonzero(groups == group)
         wanted = min(most, len(members) // max(least, 1))
         found = np.zeros(len(members), np.int64)
-        if wanted > 1:
+        if wanted > 1 and np.ptp(X[members], axis=0).any():
             # An empty cluster is no mode: those that are left are numbered anew.
             _, label = kmeans2(
                 X[members], wanted, minit="++", iter=ROUNDS, missing="warn", rng=seed % 2**32
@@ -62,24 +62,22 @@ class Gates:
         self.group[modes] = groups
         self.params = params.replace(max_edges=params.max_edges * self.n_modes)
         state = new_state(n_states, self.n_modes, transfer=SOFTMAX, seed=seed, n_samples=len(modes))
-        self.adaptation = Adaptation(state, self.params)
+        self.adaptation: Adaptation | None = Adaptation(state, self.params)
+        self.network: Network = state.network
         self.history = History()
-
-    @property
-    def network(self) -> Network:
-        """The network as it is now."""
-        return self.adaptation.state.network
 
     @property
     def stable(self) -> bool:
         """Is there nothing left to adapt? One mode needs no telling apart."""
-        return self.n_modes == 1 or self.adaptation.stable
+        return self.n_modes == 1 or self.adaptation is None or self.adaptation.stable
 
     def advance(self, states: NDArray, steps: int) -> None:
         """Take steps on batches drawn from the samples whose modes are known."""
+        assert self.adaptation is not None
         data = new_data(states, np.eye(self.n_modes)[self.modes], self.params)
         until = self.adaptation.state.step + steps
         self.history.extend(self.adaptation.advance(data, until, Desk(self.params, len(states))))
+        self.network = self.adaptation.state.network
 
     def values(self, states: NDArray) -> NDArray[np.float64]:
         """Return how much each mode is there: (samples, modes)."""
@@ -87,4 +85,5 @@ class Gates:
 
     def forget(self) -> None:
         """Give up what only adaptation needs."""
-        self.modes = self.modes[:0]
+        self.modes = np.zeros(0, np.int64)
+        self.adaptation = None

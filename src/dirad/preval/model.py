@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from dirad.core.network import Network
 from dirad.core.propagate import respond
@@ -46,7 +45,6 @@ class Model(ABC):
     l1: Prediction | None
     known: Statistics | None
     classes: list[int]  # what each output stands for
-    temperature: float  # by which answers are calibrated
 
     def __init__(self, number: int, settings: Settings, seed: int) -> None:
         self.number = number
@@ -56,7 +54,6 @@ class Model(ABC):
         self.l1 = None
         self.known = None
         self.classes = []
-        self.temperature = 1.0
 
     def __repr__(self) -> str:
         l1 = f", L1 with {self.l1.n_parameters:,} parameters" if self.l1 is not None else ""
@@ -69,13 +66,10 @@ class Model(ABC):
             return STABLE
         return GROWING_L0 if self.l1 is None else GROWING_L1
 
-    @abstractmethod
-    def learn(self, X: NDArray, y: NDArray[np.int64], threads: int = 1) -> int:
-        """Adapt to whole batches, in order, until the phase changes; return how many were used."""
-
-    @abstractmethod
-    def keep(self, X: NDArray, y: NDArray[np.int64], first: int = 0) -> None:
-        """Take samples without a step; `first` is the number of the first in the stream."""
+    @property
+    def has_opinion(self) -> bool:
+        """Can it tell what it knows?"""
+        return self.phase == STABLE
 
     @abstractmethod
     def finish(self, threads: int = 1) -> None:
@@ -108,10 +102,9 @@ class Model(ABC):
         """Return L0's outputs: (samples, outputs)."""
         return respond(self.network, self.scaled(X))
 
+    @abstractmethod
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
-        """Return L0's outputs as probabilities: calibrated, then made to add up to 1."""
-        answers = tempered(self.respond(X), self.temperature)
-        return answers / np.maximum(answers.sum(axis=1, keepdims=True), 1e-300)
+        """Return the probability of each of the model's classes: (samples, classes)."""
 
     def errors(self, X: NDArray) -> NDArray[np.float64]:
         """Return |prediction − state| of the nodes that L1 predicts: (samples, nodes)."""
@@ -126,10 +119,13 @@ class Model(ABC):
         return nodes[inputs], predicted[:, inputs]
 
     def conflicted(self, X: NDArray) -> NDArray[np.bool_]:
-        """Return which of L0's nodes are conflicted, per sample: (samples, nodes of L0)."""
-        assert self.l1 is not None
-        assert self.known is not None
+        """Return which of L0's nodes are conflicted, per sample: (samples, nodes of L0).
+
+        None are where nothing is predicted.
+        """
         result = np.zeros((len(X), self.network.n_inputs + len(self.network.units)), bool)
+        if self.l1 is None or self.known is None:
+            return result
         places = self.l1.nodes[self.l1.targets]
         result[:, places] = conflicted(self.errors(X), self.known, self.settings.T_conf)
         return result
@@ -147,21 +143,3 @@ class Model(ABC):
     @property
     def _n_scale_parameters(self) -> int:
         return 0
-
-
-def tempered(answers: NDArray, temperature: float) -> NDArray[np.float64]:
-    """Return logistic outputs with their activations divided by a temperature."""
-    inside = np.clip(answers, 1e-12, 1.0 - 1e-12)
-    return 1.0 / (1.0 + ((1.0 - inside) / inside) ** (1.0 / temperature))
-
-
-def best_temperature(answers: NDArray, columns: NDArray[np.int64]) -> float:
-    """Return the temperature that makes the right columns most probable."""
-
-    def surprise(log_temperature: float) -> float:
-        warm = tempered(answers, float(np.exp(log_temperature)))
-        share = warm[np.arange(len(warm)), columns] / np.maximum(warm.sum(axis=1), 1e-300)
-        return float(-np.mean(np.log(np.maximum(share, 1e-12))))
-
-    found = minimize_scalar(surprise, bounds=(-3.0, 3.0), method="bounded")
-    return float(np.exp(found.x))  # type: ignore[attr-defined]

@@ -185,16 +185,25 @@ class Prediction:
 
         Behind them stands what earlier ones predict of the inputs.
         """
+        before: list[NDArray] = []  # each of the earlier ones stands on those before it
+        for one in self.earlier:
+            before.append(one._predicted_inputs(one._states_on(X, before)))
+        return self._states_on(X, before)
+
+    def _states_on(self, X: NDArray, before: Sequence[NDArray]) -> NDArray[np.float64]:
+        """Return the states, given what earlier ones predict of the inputs."""
         own = (node_states(self.l0, X, self.nodes) - self.low) / self.span
         span = self.span[: self.l0.n_inputs]
-        return np.hstack([own, *(one.predicted_inputs(X) / span for one in self.earlier)])
+        return np.hstack([own, *(part / span for part in before)])
 
-    def predicted_inputs(self, X: NDArray) -> NDArray[np.float64]:
+    def _predicted_inputs(self, states: NDArray) -> NDArray[np.float64]:
         """Return the prediction of every input, 0 where there is none: (samples, inputs)."""
-        nodes, predicted = self.predictions(X)
-        result = np.zeros((len(X), self.l0.n_inputs))
-        inputs = nodes < self.l0.n_inputs
-        result[:, nodes[inputs]] = predicted[:, inputs]
+        result = np.zeros((len(states), self.l0.n_inputs))
+        if self.network is not None:
+            nodes = self.nodes[self.targets]
+            inputs = nodes < self.l0.n_inputs
+            scaled = self._predicted(states)[:, inputs]
+            result[:, nodes[inputs]] = scaled * self.span[self.targets[inputs]]
         return result
 
     @property

@@ -49,7 +49,7 @@ class Settings:
     too_few: int = 0  # samples below which a model is given up when the stream ends
     models: str = "separate"  # or "shared": a new one grows on top of the frozen earlier ones
     max_models: int = 0  # the one not used for longest goes; 0: no limit
-    merge_after: int = 0  # batches known to two models after which they are one; 0: never merged
+    merge_after: int = 0  # samples known to two models after which they are one; 0: never merged
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
@@ -119,10 +119,10 @@ PRESETS: dict[str, Settings] = {
         ridge=0.4,
         standardize=True,
         buffer_size=10_000,
-        begin=400,
+        begin=200,
         steps_per_batch=1000,
         held_out=0.2,
         too_few=100,
-        merge_after=5,
+        merge_after=1000,
     ),
 }

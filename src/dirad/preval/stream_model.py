@@ -2,11 +2,12 @@
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 from dirad.core.network import LOGISTIC
 from dirad.growth.adapt import Adaptation, Desk, new_data
 from dirad.growth.state import new_state
-from dirad.preval.model import Model, Verdict, best_temperature
+from dirad.preval.model import Model, Verdict
 from dirad.preval.prediction import Prediction
 from dirad.preval.settings import Settings
 from dirad.preval.validation import batch_limit, confident, conflict_ratio, invalid, statistics
@@ -25,9 +26,11 @@ class StreamModel(Model):
         state = new_state(n_inputs, n_classes, transfer=LOGISTIC, seed=seed)
         self.l0 = Adaptation(state, settings.l0)
         self.network = state.network
+        self.temperature = 1.0  # by which answers are calibrated
         self.last = np.zeros((0, n_inputs)), np.zeros(0, np.int64)  # the last batch
 
     def learn(self, X: NDArray, y: NDArray[np.int64], threads: int = 1) -> int:
+        """Adapt to whole batches, in order, until the phase changes; return how many were used."""
         size = self.settings.l0.batch_size
         whole = slice(len(X) // size * size)
         X, y = X[whole], y[whole]
@@ -61,8 +64,10 @@ class StreamModel(Model):
         chosen = confident(errors, self.settings.T_CP)
         self.l1.keep(chosen)
         self.known = statistics(errors[:, chosen], self.settings.T_conf, self.settings.T_SV)
+        self.last = np.zeros((0, self.network.n_inputs)), np.zeros(0, np.int64)
 
-    def keep(self, X: NDArray, y: NDArray[np.int64], first: int = 0) -> None:
+    def keep(self, X: NDArray, y: NDArray[np.int64]) -> None:
+        """Take samples that make no whole batch, if there are no others."""
         if not len(self.last[0]):
             self.last = X.copy(), y.copy()
 
@@ -75,6 +80,11 @@ class StreamModel(Model):
             whole = np.resize(np.arange(len(self.last[0])), size)
             repeated = np.tile(whole, MANY_STEPS)
             self.learn(self.last[0][repeated], self.last[1][repeated], threads)
+
+    def probabilities(self, X: NDArray) -> NDArray[np.float64]:
+        """Return L0's outputs as probabilities: calibrated, then made to add up to 1."""
+        answers = tempered(self.respond(X), self.temperature)
+        return answers / np.maximum(answers.sum(axis=1, keepdims=True), 1e-300)
 
     def judge(self, X: NDArray, y: NDArray[np.int64] | None = None) -> Verdict:
         assert self.known is not None
@@ -93,3 +103,21 @@ class StreamModel(Model):
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         return self.score(X)
+
+
+def tempered(answers: NDArray, temperature: float) -> NDArray[np.float64]:
+    """Return logistic outputs with their activations divided by a temperature."""
+    inside = np.clip(answers, 1e-12, 1.0 - 1e-12)
+    return 1.0 / (1.0 + ((1.0 - inside) / inside) ** (1.0 / temperature))
+
+
+def best_temperature(answers: NDArray, columns: NDArray[np.int64]) -> float:
+    """Return the temperature that makes the right columns most probable."""
+
+    def surprise(log_temperature: float) -> float:
+        warm = tempered(answers, float(np.exp(log_temperature)))
+        share = warm[np.arange(len(warm)), columns] / np.maximum(warm.sum(axis=1), 1e-300)
+        return float(-np.mean(np.log(np.maximum(share, 1e-12))))
+
+    found = minimize_scalar(surprise, bounds=(-3.0, 3.0), method="bounded")
+    return float(np.exp(found.x))  # type: ignore[attr-defined]

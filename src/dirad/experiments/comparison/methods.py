@@ -27,11 +27,12 @@ from dirad.experiments.peers import (
     TaskGaussians,
 )
 from dirad.preval.settings import PRESETS, Settings
-from dirad.preval.system import System
+from dirad.preval.systems import new_system
 
 CLASSES = 10
 MEMORY = 10_000  # samples that replay and GDumb keep: as many as our buffer holds
 SMALL_MEMORY = 500
+SMALL_BEGIN = 100  # samples from which ours has an opinion, on small digits
 
 
 def settings_for(scenario: Scenario, preset: str = "default", **changes: Any) -> Settings:
@@ -39,10 +40,9 @@ def settings_for(scenario: Scenario, preset: str = "default", **changes: Any) ->
     chosen = PRESETS[preset].replace(**changes)
     if preset == "default":
         l0 = chosen.l0.replace(batch_size=scenario.batch_size)
-        begin = chosen.begin
-        if "begin" not in changes:
-            begin = min(begin, max(scenario.per_task // 3, 2 * scenario.batch_size))
-        return chosen.replace(l0=l0, begin=begin)
+        if scenario.data == "digits":  # of which a task has 230: said in the table
+            chosen = chosen.replace(begin=min(chosen.begin, SMALL_BEGIN))
+        return chosen.replace(l0=l0)
     size = min(scenario.batch_size, chosen.l0.batch_size)
     return chosen.replace(
         l0=chosen.l0.replace(batch_size=size), l1=chosen.l1.replace(batch_size=size), T_CP=0.05
@@ -53,7 +53,7 @@ class Ours:
     """A system of models; told nothing but samples and labels."""
 
     def __init__(self, scenario: Scenario, n_inputs: int, seed: int, settings: Settings) -> None:
-        self.system = System(n_inputs, CLASSES, settings, seed=seed, threads=1)
+        self.system = new_system(n_inputs, CLASSES, settings, seed=seed, threads=1)
         # The paper's batches are smaller: how many of them make one of the scenario's.
         self.batches = scenario.batch_size / settings.l0.batch_size
 

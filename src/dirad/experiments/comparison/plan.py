@@ -32,7 +32,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "routing by the paper's conflict ratio": {"score": "conflicts"},
     "detection without labels": {"labels_in_detection": False},
     "no detection: one model": {"false_alarms": 0.0},
-    "no opinion before a model is stable": {"begin": 1900},
+    "no opinion before a model is stable": {"begin": 2000},
     "models grown on top of earlier ones": {"models": "shared"},
 }
 
@@ -86,7 +86,8 @@ def execute(
     """Return the results of all runs; those that the ledger holds are not made again."""
     check(jobs)
     folders = ("experiments/comparison", "experiments/peers", "experiments/streams")
-    book = Ledger(ledger, folders)
+    files = [f"experiments/{name}.py" for name in ("perceptron", "metrics", "pairs")]
+    book = Ledger(ledger, folders, files)
     keys = [key_of(job) for job in jobs]
     missing = [(key, job) for key, job in zip(keys, jobs, strict=True) if key not in book.results]
     done = len(jobs) - len(missing)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 from dirad.experiments.comparison.methods import (
     CLASSES,
@@ -50,8 +51,8 @@ class Result:
     stored: int = 0  # numbers
     samples: int = 0  # kept at the end
     seconds: float = NAN
-    # Of every model of ours: the chance it gives to batches of its own task that it never saw, by
-    # their size; without labels, with labels.
+    # Of every model of ours that has just a task's classes: the chance it gives to batches of its
+    # own task that it never saw, by their size, without labels.
     chances: list[dict[str, list[float]]] = field(default_factory=list)
     sizes: list[dict[str, float]] = field(default_factory=list)  # of every model of ours
 
@@ -73,13 +74,15 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
         learner = Ours(scenario, n_inputs, order, settings_for(scenario, **changes))
     driven = Driven(n_inputs, order) if method == "ours (default)" and changes is None else None
     start = time.perf_counter()
-    R, R_driven, novelty, testing = [], [], (NAN, NAN), 0.0
+    R, R_driven, novelty, testing, beside = [], [], (NAN, NAN), 0.0, 0.0
     for task in range(scenario.tasks):
         for batch in np.array_split(np.flatnonzero(stream.task == task), _batches(scenario)):
             X, y = stream.X[batch], stream.y[batch]
             learner.learn(X, y)
             if driven is not None:
+                pause = time.perf_counter()
                 driven.learn(X, y, learner)
+                beside += time.perf_counter() - pause
         pause = time.perf_counter()
         if task == scenario.tasks - 1 and isinstance(learner, Ours):
             learner.end()
@@ -92,7 +95,7 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
             if task == (scenario.tasks - 1 if isinstance(learner, Ours) else 0):
                 novelty = novelty_of(learner, scenario, stream)
         testing += time.perf_counter() - pause
-    seconds = time.perf_counter() - start - testing
+    seconds = time.perf_counter() - start - testing - beside
     route = routing(learner, stream)
     result = Result(
         scenario, order, method, R, list(getattr(learner, "opened", [])), models_of(learner),
@@ -112,7 +115,7 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
                 driven.told,
                 stored=driven.n_stored,
                 samples=driven.n_samples_stored,
-                seconds=seconds,
+                seconds=seconds + beside,
             ),
         ]
     )
@@ -178,17 +181,17 @@ def routing(learner: Any, stream: Stream) -> tuple[float, float, float]:
     if not hasattr(learner, "route"):
         return NAN, NAN, NAN
     route = np.asarray(learner.route(stream.X_test))
-    # A task's model is the one that most of its samples reach, if that is no other task's.
-    right, taken = 0, set()
-    for task in range(len(stream.classes)):
-        found, counts = np.unique(route[stream.task_test == task], return_counts=True)
-        for model in found[np.argsort(-counts)]:
-            if model not in taken:
-                taken.add(model)
-                right += int(counts[found == model][0])
-                break
+    # Tasks and models are paired so that as many samples as possible reach their task's model.
+    models = np.unique(route)
+    counts = np.array(
+        [
+            [np.sum((stream.task_test == task) & (route == model)) for model in models]
+            for task in range(len(stream.classes))
+        ]
+    )
+    pairs = linear_sum_assignment(-counts)
     return (
-        right / len(route),
+        float(counts[pairs].sum() / len(route)),
         purity(stream.task_test, route),
         mutual_information(stream.task_test, route),
     )

@@ -16,6 +16,7 @@ from dirad.experiments.streams.follow import Moment, Watcher, accuracy_of, ask_a
 from dirad.experiments.streams.scoring import parts
 from dirad.preval.settings import Settings
 from dirad.preval.system import System
+from dirad.preval.systems import new_system
 
 
 def learn_recurring(
@@ -38,7 +39,7 @@ def learn_recurring(
     size = settings.l0.batch_size
     rng = np.random.default_rng([seed, 500])
     digits = rng.permutation(CLASSES).reshape(-1, 2).tolist()
-    system = System(data.X_train.shape[1], CLASSES, settings, seed=seed, threads=1)
+    system = new_system(data.X_train.shape[1], CLASSES, settings, seed=seed, threads=1)
     moments: list[Moment] = []
     for task in order:
         pools = [np.flatnonzero(data.y_train == digit) for digit in digits[task]]

@@ -27,8 +27,9 @@ from dirad.experiments.protocol import CLASSES, Setting, images
 from dirad.experiments.runner import mean
 from dirad.experiments.streams.follow import Moment, Watcher, accuracy_of, follow
 from dirad.experiments.streams.kinds import KINDS, Stream
+from dirad.preval.events import Event
 from dirad.preval.settings import Settings
-from dirad.preval.system import Event, System
+from dirad.preval.systems import new_system
 
 MAINLY = 0.75  # share of a batch that makes it one of a task
 MISSED = -1
@@ -271,7 +272,7 @@ def live(
     settings = Setting(preset, 0.05, batch_size=stream.batch_size).settings()
     if data == "digits" and preset == "default":
         settings = quick(settings, stream.batch_size)
-    system = System(stream.X.shape[1], CLASSES, settings, seed=seed, threads=1)
+    system = new_system(stream.X.shape[1], CLASSES, settings, seed=seed, threads=1)
     moments = follow(system, stream, report)
     events, models, parameters = list(system.events), len(system.models), system.n_parameters
     accuracy = accuracy_of(system, stream.X_test, stream.y_test)

@@ -1,0 +1,80 @@
+"""A batch that no model knows as a whole, taken apart: who knows which of its samples?"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from dirad.preval.buffer import UNLABELLED
+from dirad.preval.buffer_model import BufferModel, Look
+from dirad.preval.calibration import least_of
+
+MOSTLY_NEW = 0.2  # share of known samples below which a batch is new altogether
+
+
+class Division(NamedTuple):
+    """How a batch is divided among models that have an opinion."""
+
+    place: NDArray[np.int64]  # (n,) the model of each sample, by its place among the judges
+    novel: NDArray[np.bool_]  # (n,) is it of a task that none of them knows?
+    p: float  # chance of such samples, each known to its model
+
+
+def divide(
+    judges: Sequence[BufferModel],
+    looks: Sequence[Look],
+    y: NDArray[np.int64],
+    false_alarms: float,
+) -> Division:
+    """Give each sample to the model that knows it best, and say which none of them knows."""
+    mistaken = np.array(
+        [model.mistaken(seen, y) for model, seen in zip(judges, looks, strict=True)]
+    )
+    wrong: NDArray[np.bool_] = np.logical_and.reduce(mistaken, axis=0)
+    scores = np.array([seen.score for seen in looks])
+    # A label that a model gives speaks for that model.
+    place = np.argmin(np.where(mistaken & ~wrong, np.inf, scores), axis=0)
+    deviate, variance = np.zeros(len(y)), 0.0
+    for i, (model, seen) in enumerate(zip(judges, looks, strict=True)):
+        own = place == i
+        if own.any():
+            part = seen.part(own)
+            deviate[own] = model.deviates(part)
+            assert model.usual is not None
+            variance += (own.mean() * model.usual.spread(model.tally(part).rows)) ** 2
+    z = float(deviate.mean()) / float(np.sqrt(variance))
+    labelled = y != UNLABELLED
+    p_errors = 1.0
+    if labelled.any():
+        p_errors = max(
+            model.usual.p_labels(y[labelled], wrong[labelled])
+            for model in judges
+            if model.usual is not None
+        )
+    # Of several models the best is taken, so that low errors are no news here.
+    p = least_of(min(float(norm.sf(z)), p_errors)) if labelled.any() else float(norm.sf(z))
+    if p >= false_alarms and z < 0 and len(np.unique(place)) == 1:
+        return Division(place, np.ones(len(y), bool), p)  # all too usual: of some other kind
+    # Where labels show that something is new, they also show what.
+    told = labelled if p_errors < false_alarms else np.zeros(len(y), bool)
+    return Division(place, novel_ones(deviate, wrong, told), p)
+
+
+def novel_ones(
+    deviate: NDArray, wrong: NDArray[np.bool_], told: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return which samples are of a task that no model knows.
+
+    Of those that labels tell of, the wrong ones. Of the others: half of all known samples lie below
+    the middle of what is usual, so that twice as many as lie there are known, and the most unusual
+    are not.
+    """
+    new = wrong & told
+    others = np.flatnonzero(~told)
+    if len(others):
+        known = min(1.0, 2.0 * float(np.mean(deviate[others] < 0)))
+        count = max(round((1.0 - known) * len(others)), 0 if told.any() else 1)
+        new[others[np.argsort(-deviate[others], kind="stable")[:count]]] = True
+    return np.ones(len(new), bool) if np.mean(~new) < MOSTLY_NEW else new
