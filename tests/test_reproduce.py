@@ -28,7 +28,7 @@ from dirad.experiments.protocol import (
 from dirad.experiments.streams.follow import follow
 from dirad.experiments.streams.kinds import abrupt
 from dirad.report.continual import draw_adaptation, draw_flow, draw_timeline
-from streams import WIDTH, learned, new_system, samples
+from streams import WIDTH, learned, samples, system_of
 
 # ------------------------------------------------------------------ the paper's own numbers
 
@@ -235,7 +235,7 @@ def test_pictures_of_a_system(name, tmp_path):
 
 
 def test_a_system_follows_a_stream(tmp_path):
-    system = new_system("default")
+    system = system_of("default")
     parts = [samples(task, 30 * 50, seed=task) for task in (0, 1)]
     X, y = (np.concatenate(values) for values in zip(*parts, strict=True))
     stream = abrupt(Dataset(X, y, X, y), tasks=2, per_task=30 * 50, batch_size=50)

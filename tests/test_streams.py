@@ -359,7 +359,7 @@ def test_batches_that_no_model_takes_are_no_switch():
 
 @pytest.fixture
 def faked(monkeypatch):
-    monkeypatch.setattr(scoring, "System", Fake)
+    monkeypatch.setattr(scoring, "new_system", Fake)
     monkeypatch.setattr(scoring, "source", lambda name: DATA)
     monkeypatch.setattr("dirad.cli.stream.warm_up", lambda *_: None)
 
