@@ -116,6 +116,61 @@ def test_known_inputs_with_other_labels_are_noticed_and_the_latest_rule_answers(
     assert np.mean(system.probabilities(test).argmax(axis=1) == right) > 0.9
 
 
+RULES = [  # three ways to label the same inputs
+    lambda X: (X[:, 0] > 0).astype(int),
+    lambda X: (X[:, 0] <= 0).astype(int),
+    lambda X: (X[:, 1] > 0).astype(int),
+]
+
+
+def follow_rules(order, batches, size=100, **options):
+    """Return the accuracy of answers before learning in the second half of each part."""
+    clf = PREVALClassifier(batch_size=size, random_state=0, **options)
+    rng = np.random.default_rng(0)
+    found = []
+    for rule in order:
+        scores = []
+        for _ in range(batches):
+            X = rng.normal(size=(size, 5)) * [1, 10, 100, 1, 1]
+            y = RULES[rule](X)
+            if hasattr(clf, "_system"):
+                scores.append(clf.score(X, y))
+            clf.partial_fit(X, y)
+        found.append(float(np.mean(scores[-batches // 2 :])))
+    return clf, found
+
+
+def test_a_rule_that_changes_while_its_model_adapts():
+    clf, accuracy_in = follow_rules([0, 1, 0, 1], 12)
+    assert min(accuracy_in) > 0.9
+    assert len(clf.models_) == 2
+    assert clf.models_[0].group == clf.models_[1].group
+
+
+def test_a_third_rule_is_no_mixture_of_two():
+    clf, accuracy_in = follow_rules([0, 1, 2, 0, 2], 12)
+    assert min(accuracy_in) > 0.85
+    assert len(clf.models_) == 3
+
+
+def test_a_model_that_adapts_answers_its_own_samples():
+    """Its linear sketch predicts worse than an old model's L1, and still must win them."""
+    rng = np.random.default_rng(0)
+
+    def part(task, n):
+        X = rng.normal(size=(n, 6))
+        X[:, 5] += 4.0 * task
+        X[:, 1:5] += 0.8 * X[:, :1]  # inputs that L1 can predict
+        return X, (X[:, task] > 0).astype(int)
+
+    clf = PREVALClassifier(random_state=0).partial_fit(*part(0, 2000))
+    clf.partial_fit(*part(1, 2000))
+    assert clf.models_[1].phase != "stable"
+    X, y = part(1, 1000)
+    assert np.mean(clf.route(X) == 1) > 0.9
+    assert clf.score(X, y) > 0.9
+
+
 def test_labels_may_be_told_not_to_count():
     system = new_system(WIDTH, 0, SETTINGS["default"].replace(labels_in_detection=False))
     system.learn(*samples(0, 12_000), until_stable=True)
@@ -369,6 +424,31 @@ def test_labels_may_be_missing_in_every_way():
     assert quick().partial_fit(X, floats).finish().classes_.tolist() == [0, 1]
 
 
+def test_words_and_nan_in_one_list():
+    X, y = samples(0, 200)
+    words = [float("nan") if i % 2 else ("no", "yes")[label] for i, label in enumerate(y)]
+    assert quick().partial_fit(X, words).classes_.tolist() == ["no", "yes"]
+
+
+def test_every_row_of_probabilities_adds_up():
+    """Also while the model that knows the samples has no classes, or no model has any."""
+    X, y = samples(0, 400)
+    clf = quick().partial_fit(X, y).partial_fit(samples(1, 400)[0])
+    chance = clf.predict_proba(samples(1, 50)[0])
+    assert chance.sum(axis=1) == pytest.approx(np.ones(50))
+    lone = quick().partial_fit(X[:50], y[:50])
+    assert lone.predict_proba(X).sum(axis=1) == pytest.approx(np.ones(400))
+
+
+def test_labels_of_a_task_that_is_over_are_learned_when_they_come():
+    clf = quick().partial_fit(*samples(0, 400))
+    first = clf.n_samples_seen_
+    X, y = samples(1, 400)
+    clf.partial_fit(X).partial_fit(*samples(0, 100, seed=1))
+    clf.label(np.arange(first, first + 400), y)
+    assert clf.score(X, y) > 0.9
+
+
 def test_late_labels_that_make_no_sense():
     X, y = samples(0, 120)
     clf = quick().partial_fit(X)
@@ -376,6 +456,9 @@ def test_late_labels_that_make_no_sense():
         clf.label([120], [1])
     with pytest.raises(ValueError, match="2 samples and 1 labels"):
         clf.label([1, 2], [1])
+    for bad in (np.ones(120, bool), [1.7]):
+        with pytest.raises(ValueError, match="whole numbers"):
+            clf.label(bad, y[: len(bad)])
     clf.label(np.arange(120), y)  # twenty of them still wait for a batch
     assert (clf._waiting[1] >= 0).all()
 

@@ -47,7 +47,7 @@ def reached_from(network, node):
 # ------------------------------------------------------------------ the connectivity rule
 
 
-@given(SEEDS, st.sampled_from(["strict", "top_down"]))
+@given(SEEDS, st.sampled_from(["strict", "top_down", "apart"]))
 def test_allowed_sources_equal_a_brute_force_path_search(seed, connectivity):
     network = random_network(np.random.default_rng(seed), 4, 2, 5, density=0.3, outputs_feed=True)
     nodes = live_nodes(network)
@@ -58,6 +58,8 @@ def test_allowed_sources_equal_a_brute_force_path_search(seed, connectivity):
             expected = target not in reached_from(network, node)
             if connectivity == "top_down":
                 expected &= bool(node >= network.n_inputs)
+            if connectivity == "apart":
+                expected &= node not in reached_from(network, target)
             assert allowed[i, j] == expected
             assert paths(network)[node, target] == (target in reached_from(network, node))
 

@@ -74,7 +74,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         (`default`).
     max_models : int, optional
         Most models that are kept (0: any number); the one not used for longest goes (`default`).
-    connectivity : {"strict", "top_down"}, optional
+    connectivity : {"strict", "top_down", "apart"}, optional
         Which nodes may predict which.
     T_CP, T_conf, T_SV, epsilon_IS : float, optional
         The paper's thresholds.
@@ -212,7 +212,13 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         A sample whose model has become stable meanwhile is gone, and its label of no use.
         """
         check_is_fitted(self, "_system")
-        numbers = np.asarray(numbers, np.int64).ravel()
+        numbers = np.asarray(numbers).ravel()
+        if len(numbers) and numbers.dtype.kind not in "iu":
+            raise ValueError(
+                f"numbers must be whole numbers of samples, got {numbers.dtype} such as "
+                f"{numbers[0]}"
+            )
+        numbers = numbers.astype(np.int64)
         y = np.asarray(y).ravel()
         if len(numbers) != len(y):
             raise ValueError(f"{len(numbers)} samples and {len(y)} labels")
@@ -433,9 +439,13 @@ def without_label(y: Any) -> NDArray[np.bool_]:
 
     >>> without_label([1, None, 0]).tolist()
     [False, True, False]
+    >>> without_label(["a", float("nan")]).tolist()
+    [False, True]
     """
     if y is None:
         return np.zeros(0, bool)
+    if isinstance(y, list | tuple):  # an array would make words of None and NaN
+        y = np.array([*y, None], dtype=object)[:-1]
     y = np.asarray(y)
     if y.dtype.kind == "f":
         return np.isnan(y) if y.ndim == 1 else np.zeros(len(np.atleast_1d(y)), bool)

@@ -32,6 +32,8 @@ LEAST_HELD_OUT = 20  # samples below which there is no opinion while a model ada
 ANEW = 2  # times as many labels as at its beginning for which L0 is grown anew
 GROWN = 1.25  # times as many samples for which the sketch is made anew
 ASTRAY = 0.1  # of the most frequent class: rarer ones may have come to a new model by mistake
+FADING = 0.7  # of answers remembered, per batch
+PRACTICE = 100  # answers from which mistakes of an L0 that adapts count
 TINY = 1e-12  # no answer is surer
 
 
@@ -70,6 +72,8 @@ class BufferModel(Model):
         self.offset = np.zeros(n_inputs)  # inputs are standardized by the first samples
         self.spread = np.ones(n_inputs)
         self.sharpness = 1.0  # by which answers are calibrated
+        # While L0 adapts: by class, wrong answers before learning and all of them, of late.
+        self.answered: dict[int, tuple[float, float]] = {}
         if base is not None:
             self.offset, self.spread = base.offset, base.spread
         self._begin_l0()
@@ -86,16 +90,36 @@ class BufferModel(Model):
         """Take samples, by their numbers in the stream, while they are collected."""
         if self.phase != GROWING_L0:
             return  # L1 adapts to what was collected
+        self._remember_answers(X, y)
         self.buffer.add(X, y, numbers)
         enough = len(self.buffer) >= self.settings.begin
         fitted = np.count_nonzero(~self.buffer.held_out)
         if enough and (self.sketch is None or fitted > GROWN * self.sketch.n):
             self._draw_sketch()
 
-    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> None:
-        """Take labels that came late."""
-        if self.phase == GROWING_L0:
-            self.buffer.label(numbers, y)
+    def _remember_answers(self, X: NDArray, y: NDArray[np.int64]) -> None:
+        """Note how well L0 answers what it is about to learn; older answers fade."""
+        labelled = np.isin(y, self.classes)
+        if not self.classes or not labelled.any():
+            return
+        wrong = self._named(self._surprises(X[labelled])) != y[labelled]
+        for label in np.unique(y[labelled]).tolist():
+            own = y[labelled] == label
+            bad, n = self.answered.get(label, (0.0, 0.0))
+            self.answered[label] = bad * FADING + wrong[own].sum(), n * FADING + own.sum()
+
+    @property
+    def _is_practised(self) -> bool:
+        """Has L0, though it still adapts, answered enough for its mistakes to tell something?"""
+        return sum(n for _, n in self.answered.values()) >= PRACTICE
+
+    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64], threads: int = 1) -> None:
+        """Take labels that came late; where they are many or of new classes, learn them now."""
+        if self.phase != GROWING_L0:
+            return
+        self.buffer.label(numbers, y)
+        if self._teaching.any() and self._outgrown:
+            self.advance(threads)
 
     def advance(self, threads: int = 1) -> None:
         """Take the steps that are due after a batch."""
@@ -337,10 +361,10 @@ class BufferModel(Model):
     def mistaken(self, seen: Look, y: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which labels L0 does not give; no sample without a label is mistaken.
 
-        While L0 adapts it may be wrong of itself: only classes that it hardly saw count.
+        Before L0 has answered some hundred samples only classes that it hardly saw count.
         """
         labelled = y != UNLABELLED
-        if self.phase == STABLE:
+        if self.phase == STABLE or self._is_practised:
             return labelled & (seen.named != y)
         classes, counts = np.unique(self.buffer.y[self.buffer.labelled], return_counts=True)
         own = classes[counts >= ASTRAY * counts.max(initial=0)]
@@ -391,7 +415,10 @@ class BufferModel(Model):
         labelled = y != UNLABELLED
         if self.phase == STABLE and not self.classes and labelled.any():
             return 0.0
-        return self.usual.p_labels(y[labelled], self.mistaken(seen, y)[labelled])
+        usual = self.usual
+        if self.phase != STABLE and self._is_practised:
+            usual = usual._replace(mistakes=self.answered)
+        return usual.p_labels(y[labelled], self.mistaken(seen, y)[labelled])
 
     def predicted_inputs(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         inputs, predicted = super().predicted_inputs(X)

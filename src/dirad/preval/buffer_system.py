@@ -114,6 +114,7 @@ class BufferSystem(System[BufferModel]):
         """Take a batch that no model knows as a whole."""
         least = self.settings.false_alarms
         given = y if self.settings.labels_in_detection else np.full(len(y), -1)
+        judges, looks = self._one_of_a_kind(judges, looks, verdicts)
         division = divide(judges, looks, given, least)
         if division.p >= least and not division.novel.all():
             largest = judges[int(np.bincount(division.place).argmax())]
@@ -129,6 +130,19 @@ class BufferSystem(System[BufferModel]):
         self._give(young, X, y, np.flatnonzero(division.novel))
         kind = NEW if division.novel.all() else MIXED
         self._report(kind, young.number, max(v.p for v in verdicts))
+
+    @staticmethod
+    def _one_of_a_kind(
+        judges: list[BufferModel], looks: list[Look], verdicts: list[Verdict]
+    ) -> tuple[list[BufferModel], list[Look]]:
+        """Return of models of the same inputs the one whose answers fit best: rules do not mix."""
+        best: dict[int, int] = {}
+        for i, model in enumerate(judges):
+            j = best.get(model.group)
+            if j is None or verdicts[i].p_labels > verdicts[j].p_labels:
+                best[model.group] = i
+        places = sorted(best.values())
+        return [judges[i] for i in places], [looks[i] for i in places]
 
     def _share_out(
         self,
@@ -162,7 +176,7 @@ class BufferSystem(System[BufferModel]):
     def _find_rival(self, model: BufferModel) -> None:
         """Find out whether a young model is one of known inputs with other labels."""
         for older in self.judges:
-            if older is not model and older.phase == STABLE and are_rivals(older, model):
+            if older is not model and are_rivals(older, model):
                 model.group = older.group
                 return
 
@@ -170,7 +184,9 @@ class BufferSystem(System[BufferModel]):
         """Take labels that came late. Samples are numbered as they were taken, from 0."""
         self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
         for model in self.unfinished:
-            model.label(numbers, y)
+            before = model.phase
+            model.label(numbers, y, self.threads)
+            self._end_phase(model, before)
 
     def _end_phase(self, model: BufferModel, before: str) -> None:
         """Note a change of phase; a model that has become stable forgets its samples."""
@@ -264,14 +280,35 @@ class BufferSystem(System[BufferModel]):
 
     # ---------------------------------------------------------------- answers
 
+    def _route_by_novelty(self, X: NDArray, adapting: list[BufferModel]) -> NDArray[np.int64]:
+        """Return the model of each sample where some predict by a sketch only.
+
+        Errors of a sketch are larger than those of L1, so that what is usual for each decides:
+        among the stable ones the least error, and then the least novelty.
+        """
+        stable = self.stable
+        errors = np.array([model.score(X) for model in stable])
+        novelty = np.array([model.novelty(X) for model in stable])
+        best = errors.argmin(axis=0)
+        numbers = np.array([model.number for model in stable])[best]
+        least = novelty[best, np.arange(len(X))]
+        for model in adapting:
+            own = model.novelty(X)
+            numbers = np.where(own < least, model.number, numbers)
+            least = np.minimum(own, least)
+        return numbers
+
     def route(self, X: NDArray) -> NDArray[np.int64]:
         """Return the number of the model that answers each sample.
 
         The least score; what is new to all, a model without an opinion yet. Of models of the same
         inputs the one last in use answers, if it can.
         """
-        result = super().route(X)
         judges = self.judges
+        result = super().route(X)
+        adapting = [m for m in judges if m.phase != STABLE]
+        if adapting and len(adapting) < len(judges):
+            result = self._route_by_novelty(X, adapting)
         young = [m for m in self.unfinished if not m.has_opinion and m.classes]
         strangers = [m for m in young if m.group == m.number]
         if judges and strangers:

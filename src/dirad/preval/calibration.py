@@ -47,7 +47,7 @@ class Calibration(NamedTuple):
     mean: NDArray[np.float64]  # (rows,)
     deviation: NDArray[np.float64]  # (rows,)
     samples: NDArray[np.int64]  # (rows,) held out, behind each row
-    mistakes: Mapping[int, tuple[int, int]]  # by class: wrong answers, of so many
+    mistakes: Mapping[int, tuple[float, float]]  # by class: wrong answers, of so many
 
     @property
     def n_stored(self) -> int:
@@ -139,7 +139,7 @@ def calibrated(
     logs: NDArray,
     groups: NDArray[np.int64],
     n_groups: int,
-    mistakes: Mapping[int, tuple[int, int]] | None = None,
+    mistakes: Mapping[int, tuple[float, float]] | None = None,
 ) -> Calibration:
     """Return the calibration from ln(score) of held-out samples and their groups."""
     counts = np.bincount(groups, minlength=n_groups)

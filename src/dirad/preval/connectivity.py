@@ -7,6 +7,9 @@ source of n₀'s pathway that it is not an ancestor of n₀ in L0, nor n₀ itse
 - ``strict``: just that. An input has no ancestors, so other inputs may predict it.
 - ``top_down``: in addition, only hidden nodes and outputs predict ("only the nodes at a higher
   level of computation predict the states of those in the lower levels").
+
+Ours, ``apart``: the rule in both directions. What is computed from a node does not predict it
+either: it would hand the node's own state back, and then nothing is ever new.
 """
 
 import numpy as np
@@ -15,7 +18,7 @@ from numpy.typing import NDArray
 from dirad.core.network import FREE, OUTPUT, Network
 from dirad.core.order import LENGTH, new_plan
 
-CONNECTIVITY = ("strict", "top_down")
+CONNECTIVITY = ("strict", "top_down", "apart")
 
 
 def live_nodes(network: Network) -> NDArray[np.int64]:
@@ -48,7 +51,10 @@ def allowed_sources(
     """Return which of `nodes` may predict which of `targets`: (targets, nodes)."""
     if connectivity not in CONNECTIVITY:
         raise ValueError(f"connectivity must be one of {CONNECTIVITY}, got {connectivity!r}")
-    allowed = ~paths(network)[np.ix_(nodes, targets)].T
+    reach = paths(network)
+    allowed = ~reach[np.ix_(nodes, targets)].T
+    if connectivity == "apart":
+        allowed &= ~reach[np.ix_(targets, nodes)]
     if connectivity == "top_down":
         allowed &= nodes >= network.n_inputs
     return allowed

@@ -55,11 +55,39 @@ def divide(
         )
     # Of several models the best is taken, so that low errors are no news here.
     p = least_of(min(float(norm.sf(z)), p_errors)) if labelled.any() else float(norm.sf(z))
+    if is_another_rule(judges, looks, y, false_alarms):
+        return Division(place, np.ones(len(y), bool), p)
     if p >= false_alarms and z < 0 and len(np.unique(place)) == 1:
         return Division(place, np.ones(len(y), bool), p)  # all too usual: of some other kind
-    # Where labels show that something is new, they also show what.
-    told = labelled if p_errors < false_alarms else np.zeros(len(y), bool)
+    # Where classes that nobody learned show that something is new, labels also show what. A label
+    # of a known class may be right by chance.
+    classes = np.unique(np.concatenate([np.array(model.classes, np.int64) for model in judges]))
+    strange = wrong.any() and np.mean(np.isin(y[wrong], classes)) < 0.5
+    told = labelled & (p_errors < false_alarms) & strange
     return Division(place, novel_ones(deviate, wrong, told), p)
+
+
+def is_another_rule(
+    judges: Sequence[BufferModel],
+    looks: Sequence[Look],
+    y: NDArray[np.int64],
+    false_alarms: float,
+) -> bool:
+    """Does a model know these inputs, and these classes, but not with these labels?
+
+    Then it is not a mixture, in which some samples are new: all of them follow another rule.
+    """
+    for model, seen in zip(judges, looks, strict=True):
+        verdict = model.verdict(seen, y)
+        wrong = model.mistaken(seen, y)
+        known_classes = np.isin(y[wrong], model.classes)
+        if (
+            verdict.p_inputs >= false_alarms > verdict.p_labels
+            and len(known_classes)
+            and known_classes.mean() > 0.5
+        ):
+            return True
+    return False
 
 
 def novel_ones(

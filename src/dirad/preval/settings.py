@@ -101,6 +101,7 @@ PRESETS: dict[str, Settings] = {
             product_order=1,
             settle_steps=200,
         ),
+        connectivity="apart",
         modes=10,
         sources=100,
         gates=preset(

@@ -189,6 +189,7 @@ class System(ABC, Generic[M]):
 
     def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
         """Return which inputs contradict the prediction of each sample's model."""
+        self._opinions()
         route = self.route(X)
         result = np.zeros((len(X), self.n_inputs), bool)
         for number in np.unique(route):
@@ -197,11 +198,26 @@ class System(ABC, Generic[M]):
         return result
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the probability of every class: (samples, classes), by each sample's model."""
+        """Return the probability of every class: (samples, classes), by each sample's model.
+
+        A model that has no classes yet leaves the answer to the one of the others that knows the
+        sample best; where there is none, all classes are as probable.
+        """
         route = self.route(X)
-        result = np.zeros((len(X), self.n_classes))
+        result = np.full((len(X), self.n_classes), 1.0 / max(self.n_classes, 1))
+        able = [model for model in self.judges if model.classes]
         for number in np.unique(route):
             chosen, model = np.flatnonzero(route == number), self.model(number)
             if model.classes:
-                result[np.ix_(chosen, np.array(model.classes))] = model.probabilities(X[chosen])
+                self._answer(model, X, chosen, result)
+            elif able:
+                best = np.argmin([other.score(X[chosen]) for other in able], axis=0)
+                for i, other in enumerate(able):
+                    self._answer(other, X, chosen[best == i], result)
         return result
+
+    @staticmethod
+    def _answer(model: M, X: NDArray, chosen: NDArray[np.int64], result: NDArray) -> None:
+        if len(chosen):
+            result[chosen] = 0.0
+            result[np.ix_(chosen, np.array(model.classes))] = model.probabilities(X[chosen])
