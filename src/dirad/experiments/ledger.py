@@ -8,9 +8,11 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from dirad.experiments.runner import Progress, run_all
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -77,3 +79,26 @@ class Ledger:
             file.flush()
             os.fsync(file.fileno())
         self.results[key] = plain
+
+    def made(
+        self,
+        function: Callable[..., Any],
+        jobs: Sequence[Sequence[Any]],
+        keys: Sequence[str],
+        *,
+        workers: int = 1,
+        progress: Progress | None = None,
+    ) -> list[Mapping[str, Any]]:
+        """Return the results of jobs by their keys; those that are here are not made again."""
+        missing = [
+            (key, job) for key, job in zip(keys, jobs, strict=True) if key not in self.results
+        ]
+        done = len(jobs) - len(missing)
+        run_all(
+            function,
+            [job for _, job in missing],
+            workers=workers,
+            progress=lambda n, _: progress(done + n, len(jobs)) if progress else None,
+            on_result=lambda place, result: self.add(missing[place][0], result),
+        )
+        return [self.results[key] for key in keys]

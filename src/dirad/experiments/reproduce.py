@@ -70,16 +70,9 @@ def measure(
         images(side)  # a missing data set shows here, before any process starts
     book = Ledger(ledger)
     keys = [Ledger.key(*job) for job in jobs]
-    missing = [(key, job) for key, job in zip(keys, jobs, strict=True) if key not in book.results]
-    done = len(jobs) - len(missing)
-    run_all(
-        run,
-        [job for _, job in missing],
-        workers=workers,
-        progress=lambda n, _: progress(done + n, len(jobs)) if progress else None,
-        on_result=lambda place, result: book.add(missing[place][0], result),
-    )
-    return [restored(book.results[key]) for key in keys]
+    return [
+        restored(plain) for plain in book.made(run, jobs, keys, workers=workers, progress=progress)
+    ]
 
 
 def restored(plain: Any) -> Run:

@@ -11,7 +11,7 @@ from dirad.experiments.comparison.methods import METHODS, NEEDS_RIVER
 from dirad.experiments.comparison.run import Result, restored, run
 from dirad.experiments.comparison.scenario import Scenario, load, standard
 from dirad.experiments.ledger import Ledger
-from dirad.experiments.runner import Progress, run_all
+from dirad.experiments.runner import Progress
 from dirad.experiments.streams.scoring import Life, measure
 
 PARTS = ("main", "samples", "ablation", "streams")
@@ -89,16 +89,8 @@ def execute(
     files = [f"experiments/{name}.py" for name in ("perceptron", "metrics", "pairs")]
     book = Ledger(ledger, folders, files)
     keys = [key_of(job) for job in jobs]
-    missing = [(key, job) for key, job in zip(keys, jobs, strict=True) if key not in book.results]
-    done = len(jobs) - len(missing)
-    run_all(
-        run,
-        [job for _, job in missing],
-        workers=workers,
-        progress=lambda n, _: progress(done + n, len(jobs)) if progress else None,
-        on_result=lambda place, result: book.add(missing[place][0], result),
-    )
-    return [result for key in keys for result in restored(book.results[key])]
+    found = book.made(run, jobs, keys, workers=workers, progress=progress)
+    return [result for plain in found for result in restored(plain)]
 
 
 def key_of(job: Job) -> str:
@@ -118,13 +110,5 @@ def live_streams(
         for number in range(seed, seed + min(orders, FEW_SEEDS))
     ]
     keys = [Ledger.key("stream", *job) for job in jobs]
-    missing = [(key, job) for key, job in zip(keys, jobs, strict=True) if key not in book.results]
-    done = len(jobs) - len(missing)
-    run_all(
-        measure,
-        [job for _, job in missing],
-        workers=workers,
-        progress=lambda n, _: progress(done + n, len(jobs)) if progress else None,
-        on_result=lambda place, result: book.add(missing[place][0], result),
-    )
-    return [Life(**book.results[key]) for key in keys]
+    found = book.made(measure, jobs, keys, workers=workers, progress=progress)
+    return [Life(**plain) for plain in found]
