@@ -67,6 +67,15 @@ def test_a_stray_batch_ends_nothing_and_is_given_up():
     assert [model.number for model in system.models] == [0]
 
 
+def test_stray_samples_are_given_up_in_time():
+    system = system_with(buffer_size=2000)
+    system.learn(*samples(0, 250))
+    system.learn(*samples(1, 50))
+    system.learn(*samples(0, 1500, seed=1))
+    assert ("removed", 1) in kinds(system)
+    assert [model.number for model in system.models] == [0]
+
+
 def test_a_batch_of_two_tasks_is_taken_apart():
     system = learned("default", [0])
     rng = np.random.default_rng(0)

@@ -27,6 +27,7 @@ from dirad.preval.scale import Scale
 from dirad.preval.settings import Settings
 from dirad.preval.system import System
 
+STRAY = 20  # batches after which a model of a few stray samples is given up
 UNUSUAL = 1.5  # novelty above which a sample is left to a model that has no opinion yet
 
 
@@ -206,6 +207,10 @@ class BufferSystem(System[BufferModel]):
         if len(unfinished) > 1 and unfinished[-1].has_opinion:
             for model in unfinished[:-1]:
                 self._complete(model)
+        for model in self.unfinished:
+            idle_for = self.batches - self.used.get(model.number, self.batches)
+            if not model.has_opinion and idle_for > STRAY and len(self.models) > 1:
+                self.remove(model.number, {"reason": f"nothing like it for {STRAY} batches"})
         limit = self.settings.max_models
         while limit and len(self.judges) > limit:  # a model counts when it has an opinion
             idle = min(
