@@ -385,8 +385,11 @@ class BufferModel(Model):
         return self.usual.tally(seen.logs, seen.group)
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
+        return self.novelty_of(self.look(X))
+
+    def novelty_of(self, seen: Look) -> NDArray[np.float64]:
+        """Return how unusual each sample is, without the bounds of a deviate."""
         assert self.usual is not None
-        seen = self.look(X)
         return self.usual.novelty(seen.logs, seen.group)
 
     def knows(self, X: NDArray, false_alarms: float) -> NDArray[np.bool_]:

@@ -4,11 +4,10 @@ A batch that a model knows goes to it. One that none knows is taken apart: sampl
 knows go to it, the others to a new one.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from dirad.preval.buffer import UNLABELLED
 from dirad.preval.buffer_model import BufferModel, Look
 from dirad.preval.division import Division, divide
 from dirad.preval.events import (
@@ -114,7 +113,7 @@ class BufferSystem(System[BufferModel]):
     ) -> None:
         """Take a batch that no model knows as a whole."""
         least = self.settings.false_alarms
-        given = y if self.settings.labels_in_detection else np.full(len(y), -1)
+        given = y if self.settings.labels_in_detection else np.full(len(y), UNLABELLED)
         judges, looks = self._one_of_a_kind(judges, looks, verdicts)
         division = divide(judges, looks, given, least)
         if division.p >= least and not division.novel.all():
@@ -270,11 +269,6 @@ class BufferSystem(System[BufferModel]):
         self.used[kept] = max(self.used.get(kept, 0), self.used.get(gone, 0))
         self._drop(gone, heir=kept)
 
-    def remove(self, number: int, evidence: dict[str, Any] | None = None) -> None:
-        self.model(number)
-        self.events.append(Event(self.batches, "removed", number, evidence or {}))
-        self._drop(number)
-
     def _drop(self, number: int, heir: int | None = None) -> None:
         self.models.remove(self.model(number))
         self.used.pop(number, None)
@@ -292,9 +286,11 @@ class BufferSystem(System[BufferModel]):
         among the stable ones the least error, and then the least novelty.
         """
         stable = self.stable
-        errors = np.array([model.score(X) for model in stable])
-        novelty = np.array([model.novelty(X) for model in stable])
-        best = errors.argmin(axis=0)
+        looks = [model.look(X) for model in stable]
+        novelty = np.array(
+            [model.novelty_of(seen) for model, seen in zip(stable, looks, strict=True)]
+        )
+        best = np.argmin([seen.score for seen in looks], axis=0)
         numbers = np.array([model.number for model in stable])[best]
         least = novelty[best, np.arange(len(X))]
         for model in adapting:
@@ -310,10 +306,11 @@ class BufferSystem(System[BufferModel]):
         inputs the one last in use answers, if it can.
         """
         judges = self.judges
-        result = super().route(X)
         adapting = [m for m in judges if m.phase != STABLE]
         if adapting and len(adapting) < len(judges):
             result = self._route_by_novelty(X, adapting)
+        else:
+            result = super().route(X)
         young = [m for m in self.unfinished if not m.has_opinion and m.classes]
         strangers = [m for m in young if m.group == m.number]
         if judges and strangers:

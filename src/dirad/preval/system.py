@@ -96,8 +96,13 @@ class System(ABC, Generic[M]):
 
     def remove(self, number: int, evidence: dict[str, Any] | None = None) -> None:
         """Give up a model; all others stay as they are, and so does what they stand on."""
-        self.models.remove(self.model(number))
+        self.model(number)  # an unknown one is an error, and leaves all as it was
         self.events.append(Event(self.batches, "removed", number, evidence or {}))
+        self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        """Take a model out of all that knows it."""
+        self.models.remove(self.model(number))
         if self._latest == number:
             self._latest = self.models[-1].number if self.models else None
 

@@ -119,7 +119,7 @@ def draw_flow(system: System, batch: NDArray, sample: NDArray) -> Figure:
     names = [f"model {v.model}" + ("\ntakes it" if v.model == chosen else "") for v in verdicts]
     ax.set_yticks(places, names)
     ax.set_xlabel(
-        "deviations above the usual error"
+        "how improbable the batch is: 1 − p"
         if system.settings.buffer_size
         else "share of invalid samples"
     )
