@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from dirad.preval.system import System
 
 Kind = Literal[
-    "abrupt", "recurring", "gradual", "early", "short", "mixed", "late", "few", "all"
+    "abrupt", "recurring", "gradual", "early", "short", "mixed", "late", "few", "swapped",
+    "all",
 ]  # fmt: skip
 ROWS = 12  # batches that the live view shows
 STRIP = 100  # batches that its coloured strips show
@@ -62,6 +63,7 @@ def stream(
     - mixed: abrupt tasks, then samples of all tasks at once, without labels
     - late: abrupt tasks whose labels arrive 1,000 samples later
     - few: abrupt tasks of which one sample in ten has a label
+    - swapped: another rule on the same inputs, which only labels show; then the first rule again
     - all: every kind
 
     ```

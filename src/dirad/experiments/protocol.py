@@ -5,7 +5,7 @@ tested on all classes seen so far. Summaries take the paper's per-run tables and
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -113,9 +113,9 @@ def run(setting: Setting, number: int) -> Run:
     tests, false_alarms, routed, probes = [], [], [], []
     for task in range(setting.tasks):
         own = [pools[digit] for digit in digits[2 * task : 2 * task + 2]]
-        before = len(system.models)
+        before, batches = {model.number for model in system.models}, system.batches
         learn_task(system, data, own, rng, told=setting.told)
-        owner.append(before if len(system.models) > before else None)
+        owner.append(opened_for_task(system, before, batches))
         seen = digits[: 2 * task + 2]
         tests.append(test(system, data, seen, rng))
         routed.append(right_model(system, data, seen, owner))
@@ -124,15 +124,15 @@ def run(setting: Setting, number: int) -> Run:
         for t, model in enumerate(owner):
             known = [pools[digit] for digit in digits[2 * t : 2 * t + 2]]
             batches = data.X_train[draw(rng, known, PROBES, size)].reshape(PROBES, size, -1)
-            judged = [system.judge(batch) for batch in batches]
-            alarms += sum(not any(v.validated for v in verdicts) for verdicts in judged)
+            judged = [{v.model: v for v in system.judge(batch)} for batch in batches]
+            alarms += sum(not any(v.validated for v in verdicts.values()) for verdicts in judged)
             if t == task and model is not None:
                 own_verdicts = [verdicts[model] for verdicts in judged]
                 others = []
                 if following:
                     foreign = data.X_train[draw(rng, following, PROBES, size)]
                     others = [
-                        system.judge(batch)[model].value
+                        next(v.value for v in system.judge(batch) if v.model == model)
                         for batch in foreign.reshape(PROBES, size, -1)
                     ]
                 shares = [v.value for v in own_verdicts]
@@ -203,6 +203,13 @@ def test(
         answers = system.probabilities(data.X_test[chosen]).argmax(axis=1)
         result[digit] = float(np.mean(answers == digit))
     return result
+
+
+def opened_for_task(system: System, before: Container[int], batches: int) -> int | None:
+    """Return which of the new models took most batches from this one on; None: none is new."""
+    taken = [report.model for report in system.reports[batches:]]
+    new = [model.number for model in system.models if model.number not in before]
+    return max(new, key=taken.count, default=None)
 
 
 def right_model(

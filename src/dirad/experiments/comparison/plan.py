@@ -19,7 +19,7 @@ OURS = "ours (default)"
 SAMPLES = (500, 2000)  # of each task, in batches of 100, beside the full number
 FEW_SEEDS = 3  # of ablations and of streams
 ABLATED = 2000  # samples of each task in ablations
-STREAMS = ("abrupt", "recurring", "gradual", "early", "mixed", "late", "few")
+STREAMS = ("abrupt", "recurring", "gradual", "early", "mixed", "late", "few", "swapped")
 SLOW_ON_LARGE = ("Hoeffding tree",)  # minutes per stream at 28 × 28
 
 # What is switched off or exchanged, one at a time: settings of ours.

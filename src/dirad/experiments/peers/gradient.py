@@ -24,6 +24,7 @@ class Training(NamedTuple):
     rate: float  # length of a step
     minibatch: int  # samples a step
     passes: int  # over what is given: a batch as it comes, or all that is stored
+    least: int = 0  # steps of training on all that is stored, by more passes where it is little
 
 
 # Chosen on Split-MNIST of 14 × 14 pixels (five tasks of two digits, 4,000 training samples a task,
@@ -35,7 +36,7 @@ class Training(NamedTuple):
 ONLINE = Training(n_hidden=100, rate=0.3, minibatch=10, passes=1)
 ELASTIC = Training(n_hidden=100, rate=0.02, minibatch=10, passes=1)  # rate 0.3: 0.27 at best
 GDUMB = Training(n_hidden=200, rate=0.01, minibatch=32, passes=30)
-JOINT = Training(n_hidden=200, rate=0.01, minibatch=128, passes=8)
+JOINT = Training(n_hidden=200, rate=0.01, minibatch=128, passes=8, least=3000)
 EWC_STRENGTH = 30_000.0
 EWC_SAMPLES = 1000  # 200 serve nearly as well
 
@@ -302,7 +303,8 @@ class _Fresh:
         network, gradient = start(*self.shape, rng), blank(*self.shape)
         moments = np.zeros((2, gradient.values.size), np.float32)
         targets = np.eye(self.shape[2], dtype=np.float32)
-        _, rate, minibatch, passes = self.training
+        _, rate, minibatch, passes, least = self.training
+        passes = max(passes, -(-least * minibatch // max(len(y), 1)))
         orders = [_parts(len(y), minibatch, rng) for _ in range(passes)]
         steps = [rows for order in orders for rows in order]
         for step, rows in enumerate(steps, start=1):

@@ -1,8 +1,8 @@
 """Streams of samples whose tasks change unannounced: one function per way in which they change.
 
-A task is a few classes, which belong to no other. Its samples are drawn without replacement: each
-is passed once, and only when all were shown are they shuffled and shown again. Everything depends
-on the seed alone.
+A task is a few classes, which belong to no other task but where only the labels change (`swapped`).
+Its samples are drawn without replacement: each is passed once, and only when all were shown are
+they shuffled and shown again. Everything depends on the seed alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -215,6 +215,25 @@ def few_labels(
     )  # fmt: skip
 
 
+def swapped(
+    data: Dataset,
+    tasks: int = 2,
+    per_task: int = 10_000,
+    batch_size: int = 200,
+    seed: int = 0,
+    *,
+    classes_per_task: int = 2,
+) -> Stream:
+    """Rules that change on the same inputs, one of them back again: only labels show it.
+
+    Of each two tasks the second shows the classes of the first, each labelled as the next of them.
+    After the last task the first comes again. Test samples have the labels of the rule that was
+    in force for them at the end.
+    """
+    task = np.repeat([*range(tasks), 0], per_task)
+    return _assemble("swapped", data, task, batch_size, seed, classes_per_task, rules=2)
+
+
 # All of them take data, tasks, per_task, batch_size and seed.
 KINDS: dict[str, Callable[..., Stream]] = {
     "abrupt": abrupt,
@@ -225,6 +244,7 @@ KINDS: dict[str, Callable[..., Stream]] = {
     "mixed": mixed,
     "late": late_labels,
     "few": few_labels,
+    "swapped": swapped,
 }
 
 
@@ -243,32 +263,47 @@ def _assemble(
     seed: int,
     classes_per_task: int,
     delay: NDArray[np.int64] | None = None,
+    *,
+    rules: int = 1,
 ) -> Stream:
-    """Return a stream whose samples belong to these tasks; what makes no batch is left out."""
+    """Return a stream whose samples belong to these tasks; what makes no batch is left out.
+
+    Of each `rules` tasks in a row all show the classes of the first, the k-th after it labelled as
+    the k-th next of these classes.
+    """
     n = len(task) // batch_size * batch_size
     if n == 0:
         raise ValueError(f"{len(task)} samples make no batch of {batch_size}")
     task = task[:n].astype(np.int64)
-    classes = _classes(data, int(task.max()) + 1, classes_per_task, seed)
-    chosen = np.empty(n, np.int64)
-    task_test = np.full(len(data.y_test), -1)
-    for number, own in enumerate(classes):
+    tasks = int(task.max()) + 1
+    groups = _classes(data, -(-tasks // rules), classes_per_task, seed)
+    chosen, y = np.empty(n, np.int64), np.empty(n, np.int64)
+    task_test, y_test = np.full(len(data.y_test), -1), data.y_test.astype(np.int64)
+    last_seen = [max(np.flatnonzero(task == number), default=-1) for number in range(tasks)]
+    for number in np.argsort(
+        last_seen
+    ).tolist():  # so that a test sample has the label it had at the end
+        own, shift = groups[number // rules], number % rules
+        label = dict(zip(own, np.roll(own, -shift).tolist(), strict=True))
         places = np.flatnonzero(task == number)
         pool = np.flatnonzero(np.isin(data.y_train, own))
         chosen[places] = _pass(pool, len(places), _rng(seed, POOL, number))
-        task_test[np.isin(data.y_test, own)] = number
+        y[places] = [label[c] for c in data.y_train[chosen[places]].tolist()]
+        tested = np.isin(data.y_test, own)
+        task_test[tested] = number
+        y_test[tested] = [label[c] for c in data.y_test[tested].tolist()]
     seen = task_test >= 0
     return Stream(
         name,
         data.X_train[chosen],
-        data.y_train[chosen].astype(np.int64),
+        y,
         task,
         np.zeros(n, np.int64) if delay is None else delay[:n],
         batch_size,
         data.X_test[seen],
-        data.y_test[seen].astype(np.int64),
+        y_test[seen],
         task_test[seen],
-        classes,
+        [groups[number // rules] for number in range(tasks)],
     )
 
 

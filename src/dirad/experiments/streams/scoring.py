@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -316,13 +316,6 @@ def run(
     return live(new_stream(kind, data, seed, tasks, per_task), preset, seed, data)
 
 
-def measure(
-    kind: str,
-    preset: str = "default",
-    seed: int = 0,
-    data: str = "mnist",
-    tasks: int | None = None,
-    per_task: int | None = None,
-) -> Life:
-    """Return how a new system fares in a stream of this kind."""
-    return run(kind, preset, seed, data, tasks, per_task).life
+def measure(kind: str, *options: Any) -> Life:
+    """Return how a new system fares in a stream of this kind; options are those of `run`."""
+    return run(kind, *options).life

@@ -91,7 +91,7 @@ def what_happened(lived: Lived) -> list[dict[str, str]]:
         rows.append(
             {
                 "batches": f"{first}–{last}",
-                "shown": " and ".join(str(c) for c in lived.classes[visit.part.task]),
+                "shown": shown(lived.classes, visit.part.task),
                 "model before": str(visit.home) if visit.home >= 0 else "",
                 "noticed": "missed" if visit.noticed == MISSED else when,
                 "by": ""
@@ -104,3 +104,15 @@ def what_happened(lived: Lived) -> list[dict[str, str]]:
             }
         )
     return rows
+
+
+def shown(classes: Sequence[Sequence[int]], task: int) -> str:
+    """Return what a task is called: its classes, and its rule where several tasks share them.
+
+    >>> shown([[1, 2], [3, 4], [1, 2]], 2)
+    '1 and 2, rule 2'
+    """
+    own = classes[task]
+    name = " and ".join(str(c) for c in own)
+    alike = [number for number, other in enumerate(classes) if other == own]
+    return name if len(alike) == 1 else f"{name}, rule {alike.index(task) + 1}"
