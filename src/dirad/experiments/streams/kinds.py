@@ -279,7 +279,8 @@ def _assemble(
     groups = _classes(data, -(-tasks // rules), classes_per_task, seed)
     chosen, y = np.empty(n, np.int64), np.empty(n, np.int64)
     task_test, y_test = np.full(len(data.y_test), -1), data.y_test.astype(np.int64)
-    last_seen = [max(np.flatnonzero(task == number), default=-1) for number in range(tasks)]
+    # The last rule of some classes comes last, so that test samples are labelled by it.
+    last_seen = [max(np.flatnonzero(task == n).tolist(), default=-1) for n in range(tasks)]
     for number in np.argsort(
         last_seen
     ).tolist():  # so that a test sample has the label it had at the end

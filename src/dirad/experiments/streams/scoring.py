@@ -316,6 +316,6 @@ def run(
     return live(new_stream(kind, data, seed, tasks, per_task), preset, seed, data)
 
 
-def measure(kind: str, *options: Any) -> Life:
-    """Return how a new system fares in a stream of this kind; options are those of `run`."""
-    return run(kind, *options).life
+def measure(kind: str, *args: Any, **options: Any) -> Life:
+    """Return how a new system fares in a stream of this kind, given as to `run`."""
+    return run(kind, *args, **options).life
