@@ -281,9 +281,7 @@ def _assemble(
     task_test, y_test = np.full(len(data.y_test), -1), data.y_test.astype(np.int64)
     # The last rule of some classes comes last, so that test samples are labelled by it.
     last_seen = [max(np.flatnonzero(task == n).tolist(), default=-1) for n in range(tasks)]
-    for number in np.argsort(
-        last_seen
-    ).tolist():  # so that a test sample has the label it had at the end
+    for number in np.argsort(last_seen).tolist():
         own, shift = groups[number // rules], number % rules
         label = dict(zip(own, np.roll(own, -shift).tolist(), strict=True))
         places = np.flatnonzero(task == number)
