@@ -6,6 +6,7 @@ from dirad.growth.adapt import Batch, adapt, new_data, step
 from dirad.growth.state import State, new_state
 from dirad.history import Event, History
 from dirad.params import PRESETS, Params, preset
+from dirad.storage import ModelError, load, save
 
 __version__ = "0.1.0"
 
@@ -16,14 +17,17 @@ __all__ = [
     "DIRADRegressor",
     "Event",
     "History",
+    "ModelError",
     "Network",
     "PREVALClassifier",
     "Params",
     "State",
     "adapt",
+    "load",
     "new_data",
     "new_state",
     "preset",
+    "save",
     "step",
     "watch",
 ]

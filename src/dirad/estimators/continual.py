@@ -41,6 +41,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def threads_for(n_jobs: int | None) -> int:
+    """Return the number of threads that `n_jobs` asks for."""
+    return n_jobs if n_jobs is not None and n_jobs > 0 else cores()
+
+
 class PREVALClassifier(ClassifierMixin, BaseEstimator):
     """A classifier for streams: notices a new task, opens a model for it, forgets nothing.
 
@@ -309,7 +314,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         self._labels: list[Any] = []  # by code, in order of appearance
         self._names(named)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        threads = self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else cores()
+        threads = threads_for(self.n_jobs)
         known = len(named) if self.preset == "paper" else 0
         self._system = new_system(X.shape[1], known, self._settings, seed=seed, threads=threads)
         self._waiting = X[:0], np.zeros(0, np.int64)

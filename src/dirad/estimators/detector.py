@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dirad.estimators.continual import cores, without_label
+from dirad.estimators.continual import threads_for, without_label
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.buffer_system import BufferSystem
 from dirad.preval.events import Report
@@ -51,7 +51,7 @@ def watch(
     >>> [report.model for report in watch(stream)]
     [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0]
     """
-    threads = n_jobs if n_jobs is not None and n_jobs > 0 else cores()
+    threads = threads_for(n_jobs)
     system: BufferSystem | None = None
     codes: dict[Any, int] = {}
     for number, batch in enumerate(batches):

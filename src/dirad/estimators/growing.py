@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -26,9 +23,8 @@ from dirad.core.propagate import (
     output_units,
     respond,
 )
-from dirad.growth.adapt import adapt, new_data
-from dirad.growth.state import PHASE, SMOOTHED, State, new_state
-from dirad.history import PHASE_NAMES, History
+from dirad.estimators.fitting import Fit, Samples
+from dirad.history import History
 from dirad.params import Params, preset
 
 _CONSTANTS = tuple(field.name for field in fields(Params))
@@ -70,122 +66,42 @@ def _params(estimator: Any, **forced: Any) -> Params:
     return preset(estimator.preset, **{**forced, **said})
 
 
-class _Scale:
-    """Standardization of the inputs that is folded into the network afterwards."""
-
-    def __init__(self, X: NDArray, enabled: bool) -> None:
-        self.mean = X.mean(axis=0) if enabled else np.zeros(X.shape[1])
-        spread = X.std(axis=0) if enabled else np.ones(X.shape[1])
-        # A constant feature says nothing; rounding must not make it look as if it did.
-        self.constant = spread <= 1e-10 * np.maximum(np.abs(self.mean), 1e-300)
-        self.spread = np.where(self.constant, 1.0, spread)
-
-    def apply(self, X: NDArray) -> NDArray:
-        return (X - self.mean) / self.spread
-
-    def fold(self, network: Network) -> Network:
-        """Return a network that gives for X what `network` gives for apply(X)."""
-        network = network.copy()
-        edges = network.edges
-        for e in np.flatnonzero((edges["source"] >= 0) & (edges["source"] < network.n_inputs)):
-            source, term = edges["source"][e], edges["term"][e]
-            edges["weight"][e] /= self.spread[source]
-            network.bias[term // 2, term % 2] -= edges["weight"][e] * self.mean[source]
-        return network
-
-
-def _grow(
-    estimator: Any,
-    X: NDArray,
-    targets: NDArray,
-    sample_weight: NDArray,
-    transfer: int,
-    params: Params,
-    stratify: NDArray | None,
+def _begin(
+    estimator: Any, samples: Samples, transfer: int, params: Params, steps: int | None
 ) -> None:
-    """Grow a network and set the fitted attributes that all estimators share."""
-    random_state = check_random_state(estimator.random_state)
-    scale = _Scale(X, enabled=estimator.preset != "paper")
-    inputs = scale.apply(X)
-    held_out = None
-    if estimator.validation_fraction:
-        if not 0.0 < estimator.validation_fraction < 1.0:
-            raise ValueError(
-                f"validation_fraction must be in [0, 1), got {estimator.validation_fraction!r}"
-            )
-        parts: Any = train_test_split(
-            inputs,
-            targets,
-            sample_weight,
-            test_size=estimator.validation_fraction,
-            random_state=random_state.randint(2**31),
-            stratify=stratify,
-        )
-        inputs, held_inputs, targets, held_targets, sample_weight, _ = parts
-        held_out = (held_inputs, held_targets)
-    seed = int(random_state.randint(2**31))
-    state = new_state(
-        X.shape[1], targets.shape[1], transfer=transfer, seed=seed, n_samples=len(inputs)
+    """Begin a fit, and take steps."""
+    estimator._fit = Fit(
+        samples,
+        params,
+        transfer,
+        check_random_state(estimator.random_state),
+        standardize=estimator.preset != "paper",
+        validation_fraction=estimator.validation_fraction,
     )
-    state.network.usable[:] = ~scale.constant
-    data = new_data(inputs, targets, params, sample_weight)
-    watcher = _Watcher(estimator, params, held_out)
-    with watcher:
-        state, history = adapt(state, data, params, report=watcher.look)
-    network = watcher.best_network if watcher.best_network is not None else state.network
-    estimator.network_ = scale.fold(network)
-    estimator.history_ = history
-    estimator.params_ = params
-    estimator.n_edges_ = network.n_edges
-    estimator.n_hidden_ = network.n_hidden
+    _advance(estimator, samples, steps)
+
+
+def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
+    """Take steps and set the fitted attributes that all estimators share."""
+    fit: Fit = estimator._fit
+    inputs = fit.advance(samples, steps, bool(estimator.verbose))
+    estimator.network_ = fit.scale.fold(fit.network)
+    estimator.history_ = fit.history
+    estimator.params_ = fit.params
+    estimator.n_edges_ = fit.network.n_edges
+    estimator.n_hidden_ = fit.network.n_hidden
     estimator.n_parameters_ = estimator.network_.n_parameters
-    estimator.n_steps_ = state.step
-    estimator.feature_importances_ = _importances(network, inputs)
+    estimator.n_steps_ = fit.state.step
+    estimator.is_stable_ = fit.stable
+    estimator.feature_importances_ = _importances(fit.network, inputs)
+    if fit.stable:
+        estimator._fit = None
 
 
-class _Watcher:
-    """Shows progress, and keeps the network that does best on held-out samples."""
-
-    def __init__(
-        self, estimator: Any, params: Params, held_out: tuple[NDArray, NDArray] | None
-    ) -> None:
-        self.params = params
-        self.held_out = held_out
-        self.best_network: Network | None = None
-        self.best_error = np.inf
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed}/{task.total} steps"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            disable=not estimator.verbose,
-        )
-        self.task = self.progress.add_task("growing", total=params.max_steps)
-
-    def __enter__(self) -> "_Watcher":
-        self.progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
-
-    def look(self, state: State) -> None:
-        network = state.network
-        self.progress.update(
-            self.task,
-            completed=state.step,
-            description=(
-                f"{PHASE_NAMES[state.clock[PHASE]]}: error {state.meter[SMOOTHED]:.4f}, "
-                f"{network.n_edges} edges, {network.n_hidden} hidden"
-            ),
-        )
-        # Above the limit a network is only on its way: it is not offered as the best.
-        if self.held_out is not None and network.n_edges <= self.params.max_edges:
-            X, y = self.held_out
-            error = float(np.mean((respond(network, X) - y) ** 2))
-            if error < self.best_error:
-                self.best_error, self.best_network = error, network.copy()
+def _unfinished(estimator: Any) -> None:
+    check_is_fitted(estimator)
+    if estimator._fit is None:
+        raise ValueError("the network is stable: there is nothing left to resume")
 
 
 def _importances(network: Network, X: NDArray, limit: int = 1000) -> NDArray[np.float64]:
@@ -249,6 +165,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     history_ : History
     classes_, n_features_in_, feature_names_in_
     n_edges_, n_hidden_, n_parameters_, n_steps_ : int
+    is_stable_ : bool, False after a `fit` that was stopped early; `resume` goes on.
     feature_importances_ : array, mean |slope| of the outputs per input of unit spread.
 
     Examples
@@ -289,26 +206,45 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     def __str__(self) -> str:
         return _fitted_text(self)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DIRADClassifier":
-        """Grow a network for classes y of samples X."""
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
+    ) -> "DIRADClassifier":
+        """Grow a network for classes y of samples X; stop after so many steps, if said."""
         X, y = _validate(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        n_classes = len(self.classes_)
-        if n_classes < 2:
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs samples of at least 2 classes, but y holds only "
                 f"the class {str(self.classes_[0])!r}"
             )
+        several = len(self.classes_) > 2 and self.preset != "paper"
+        samples = self._samples(X, y, sample_weight)
+        _begin(self, samples, SOFTMAX if several else LOGISTIC, _params(self), steps)
+        return self
+
+    def resume(
+        self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
+    ) -> "DIRADClassifier":
+        """Go on with a fit that was stopped early, on the same samples: as if it never was."""
+        _unfinished(self)
+        X, y = _validate(self, X, y, dtype=np.float64, order="C", reset=False)
+        _advance(self, self._samples(X, y, sample_weight), steps)
+        return self
+
+    def _samples(self, X: NDArray, y: NDArray, sample_weight: Any) -> Samples:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if self.class_weight is not None:
             weight = weight * compute_sample_weight(self.class_weight, y)
-        binary = n_classes == 2 and self.preset != "paper"
-        targets = (codes == 1)[:, None].astype(float) if binary else np.eye(n_classes)[codes]
-        transfer = LOGISTIC if binary or self.preset == "paper" else SOFTMAX
-        stratify = codes if np.bincount(codes).min() > 1 else None
-        _grow(self, X, targets, weight, transfer, _params(self), stratify)
-        return self
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y holds the class {unknown.tolist()[0]!r}, which fit did not see")
+        codes = np.searchsorted(self.classes_, y)
+        binary = len(self.classes_) == 2 and self.preset != "paper"
+        targets = (
+            (codes == 1)[:, None].astype(float) if binary else np.eye(len(self.classes_))[codes]
+        )
+        return Samples(X, targets, weight, codes if np.bincount(codes).min() > 1 else None)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, one row per sample."""
@@ -375,9 +311,38 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DIRADRegressor":
-        """Grow a network for targets y of samples X."""
-        X, y = _validate(
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
+    ) -> "DIRADRegressor":
+        """Grow a network for targets y of samples X; stop after so many steps, if said."""
+        X, y = self._checked(X, y, reset=True)
+        self._single_column = y.ndim == 1
+        y = y.reshape(len(y), -1).astype(float)
+        logistic = self.preset == "paper"
+        if logistic:
+            offset, spread = y.min(axis=0), np.ptp(y, axis=0)
+        else:
+            offset, spread = y.mean(axis=0), y.std(axis=0)
+        spread = np.where(spread > 0, spread, 1.0)
+        self._offset, self._spread = offset, spread
+        params = _params(self, cost="squared")
+        samples = self._samples(X, y, sample_weight)
+        _begin(self, samples, LOGISTIC if logistic else LINEAR, params, steps)
+        self._scale_outputs()
+        return self
+
+    def resume(
+        self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
+    ) -> "DIRADRegressor":
+        """Go on with a fit that was stopped early, on the same samples: as if it never was."""
+        _unfinished(self)
+        X, y = self._checked(X, y, reset=False)
+        _advance(self, self._samples(X, y.reshape(len(y), -1).astype(float), sample_weight), steps)
+        self._scale_outputs()
+        return self
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray, NDArray]:
+        return _validate(
             self,
             X,
             y,
@@ -386,24 +351,20 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
             ensure_min_samples=2,
             multi_output=True,
             y_numeric=True,
+            reset=reset,
         )
-        self._single_column = y.ndim == 1
-        y = y.reshape(len(y), -1).astype(float)
+
+    def _samples(self, X: NDArray, y: NDArray, sample_weight: Any) -> Samples:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        logistic = self.preset == "paper"
-        if logistic:
-            offset, spread = y.min(axis=0), np.ptp(y, axis=0)
-        else:
-            offset, spread = y.mean(axis=0), y.std(axis=0)
-        spread = np.where(spread > 0, spread, 1.0)
-        params = _params(self, cost="squared")
-        transfer = LOGISTIC if logistic else LINEAR
-        _grow(self, X, (y - offset) / spread, weight, transfer, params, None)
-        if not logistic:
-            self.network_ = _with_output_scale(self.network_, offset, spread)
-            offset, spread = np.zeros_like(offset), np.ones_like(spread)
-        self.target_offset_, self.target_scale_ = offset, spread
-        return self
+        return Samples(X, (y - self._offset) / self._spread, weight)
+
+    def _scale_outputs(self) -> None:
+        """Fold the scaling of y into linear outputs; logistic ones are scaled afterwards."""
+        self.target_offset_, self.target_scale_ = self._offset, self._spread
+        if self.preset != "paper":
+            self.network_ = _with_output_scale(self.network_, self._offset, self._spread)
+            self.target_offset_ = np.zeros_like(self._offset)
+            self.target_scale_ = np.ones_like(self._spread)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the predicted target of each sample."""

@@ -1,0 +1,197 @@
+"""A network on its way from data to an estimator: scaled, watched, and stopped at any step."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from sklearn.model_selection import train_test_split
+
+from dirad.core.network import Network
+from dirad.core.propagate import respond
+from dirad.growth.adapt import Adaptation, Data, Desk, new_data
+from dirad.growth.state import PHASE, SMOOTHED, State, new_state
+from dirad.history import PHASE_NAMES, History
+from dirad.params import Params
+
+LOOK = 200  # steps between two looks at held-out samples
+
+
+class Scale:
+    """Standardization of the inputs that is folded into the network afterwards."""
+
+    def __init__(self, X: NDArray, enabled: bool) -> None:
+        self.mean = X.mean(axis=0) if enabled else np.zeros(X.shape[1])
+        spread = X.std(axis=0) if enabled else np.ones(X.shape[1])
+        # A constant feature says nothing; rounding must not make it look as if it did.
+        self.constant = spread <= 1e-10 * np.maximum(np.abs(self.mean), 1e-300)
+        self.spread = np.where(self.constant, 1.0, spread)
+
+    def apply(self, X: NDArray) -> NDArray:
+        """Return inputs as the network sees them."""
+        return (X - self.mean) / self.spread
+
+    def fold(self, network: Network) -> Network:
+        """Return a network that gives for X what `network` gives for apply(X)."""
+        network = network.copy()
+        edges = network.edges
+        for e in np.flatnonzero((edges["source"] >= 0) & (edges["source"] < network.n_inputs)):
+            source, term = edges["source"][e], edges["term"][e]
+            edges["weight"][e] /= self.spread[source]
+            network.bias[term // 2, term % 2] -= edges["weight"][e] * self.mean[source]
+        return network
+
+
+class Samples:
+    """What a network is fitted to: inputs, targets, weights; groups, where parts keep shares."""
+
+    def __init__(
+        self, X: NDArray, targets: NDArray, weight: NDArray, groups: NDArray | None = None
+    ) -> None:
+        self.X = X
+        self.targets = targets
+        self.weight = weight
+        self.groups = groups
+
+    @property
+    def digest(self) -> str:
+        """A name that no other samples have."""
+        found = hashlib.sha256()
+        for part in (self.X, self.targets, self.weight):
+            found.update(str(part.shape).encode())
+            found.update(np.ascontiguousarray(part, np.float64).tobytes())
+        return found.hexdigest()
+
+
+class Fit:
+    """A fit that can stop after any step and go on later, on the same samples."""
+
+    def __init__(
+        self,
+        samples: Samples,
+        params: Params,
+        transfer: int,
+        random_state: np.random.RandomState,
+        *,
+        standardize: bool,
+        validation_fraction: float,
+    ) -> None:
+        if not 0.0 <= validation_fraction < 1.0:
+            raise ValueError(f"validation_fraction must be in [0, 1), got {validation_fraction!r}")
+        self.params = params
+        self.digest = samples.digest
+        self.validation_fraction = float(validation_fraction)
+        self.scale = Scale(samples.X, enabled=standardize)
+        self.split_seed = int(random_state.randint(2**31)) if validation_fraction else 0
+        seed = int(random_state.randint(2**31))
+        self.history = History()
+        self.best_network: Network | None = None  # on held-out samples
+        self.best_error = np.inf
+        fitted, _ = self._parts(samples)
+        self.state: State = new_state(
+            samples.X.shape[1],
+            samples.targets.shape[1],
+            transfer=transfer,
+            seed=seed,
+            n_samples=len(fitted.X),
+        )
+        self.state.network.usable[:] = ~self.scale.constant
+
+    def _parts(self, samples: Samples) -> tuple[Samples, Samples | None]:
+        """Return the scaled samples that are fitted to, and those held out, if any."""
+        X, targets, weight = self.scale.apply(samples.X), samples.targets, samples.weight
+        if not self.validation_fraction:
+            return Samples(X, targets, weight), None
+        parts: Any = train_test_split(
+            X,
+            targets,
+            weight,
+            test_size=self.validation_fraction,
+            random_state=self.split_seed,
+            stratify=samples.groups,
+        )
+        return Samples(*parts[::2]), Samples(*parts[1::2])
+
+    @property
+    def stable(self) -> bool:
+        """Is there nothing left to do?"""
+        return Adaptation(self.state, self.params).stable or self.state.step >= self._last_step
+
+    @property
+    def _last_step(self) -> int:
+        return self.params.max_steps + self.params.settle_steps + 1
+
+    def advance(self, samples: Samples, steps: int | None, verbose: bool) -> NDArray:
+        """Take some steps, or all that are left; return the scaled inputs fitted to."""
+        if samples.digest != self.digest:
+            raise ValueError("these are not the samples that the fit began with")
+        fitted, held_out = self._parts(samples)
+        data = new_data(fitted.X, fitted.targets, self.params, fitted.weight)
+        stop = self._last_step if steps is None else min(self.state.step + steps, self._last_step)
+        with Shown(self.params, verbose) as shown:
+            self._advance(data, stop, held_out, shown)
+        return fitted.X
+
+    def _advance(self, data: Data, stop: int, held_out: Samples | None, shown: "Shown") -> None:
+        adaptation = Adaptation(self.state, self.params)
+        desk = Desk(self.params, len(data.inputs))
+        while adaptation.state.step < stop and not adaptation.stable:
+            # Looks fall on the same steps, wherever the fit was stopped before.
+            pause = (adaptation.state.step // LOOK + 1) * LOOK
+            self.history.extend(adaptation.advance(data, min(pause, stop), desk))
+            self.state = adaptation.state
+            shown.update(self.state)
+            if held_out is not None and (self.state.step == pause or adaptation.stable):
+                self._look(held_out)
+
+    def _look(self, held_out: Samples) -> None:
+        """Keep the network if none did better on held-out samples.
+
+        Above the limit of edges a network is only on its way: it is not offered as the best.
+        """
+        network = self.state.network
+        if network.n_edges > self.params.max_edges:
+            return
+        error = float(np.mean((respond(network, held_out.X) - held_out.targets) ** 2))
+        if error < self.best_error:
+            self.best_error, self.best_network = error, network.copy()
+
+    @property
+    def network(self) -> Network:
+        """The network to use, which takes scaled inputs."""
+        return self.state.network if self.best_network is None else self.best_network
+
+
+class Shown:
+    """A progress bar over the steps of a fit."""
+
+    def __init__(self, params: Params, verbose: bool) -> None:
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total} steps"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=not verbose,
+        )
+        self.task = self.progress.add_task("growing", total=params.max_steps)
+
+    def __enter__(self) -> "Shown":
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def update(self, state: State) -> None:
+        """Show where it stands."""
+        self.progress.update(
+            self.task,
+            completed=state.step,
+            description=(
+                f"{PHASE_NAMES[state.clock[PHASE]]}: error {state.meter[SMOOTHED]:.4f}, "
+                f"{state.network.n_edges} edges, {state.network.n_hidden} hidden"
+            ),
+        )

@@ -1,0 +1,168 @@
+"""One file per model: safetensors, whose header holds a versioned description in JSON.
+
+Nothing in it is ever executed, and everything in it is checked: a digest over all of it finds what
+was altered, and the checks of `networks`, `systems` and `models` refuse what makes no sense.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as serialized
+
+from dirad.storage.atomic import replacing
+from dirad.storage.errors import ModelError
+from dirad.storage.kinds import Box
+from dirad.storage.models import ESTIMATORS
+
+HEADER = "dirad"  # the one entry of the header: a second one would come in random order
+VERSION = 1  # of the file format; a reader takes its own and older ones
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """What a model file holds."""
+
+    model: Any  # a DIRADClassifier, DIRADRegressor or PREVALClassifier
+    encoder: Mapping[str, Any] | None = None  # how a table becomes inputs, if it came from one
+    provenance: Mapping[str, Any] = field(default_factory=dict)  # where it comes from
+
+
+def save(
+    model: Any,
+    path: str | Path,
+    *,
+    encoder: Mapping[str, Any] | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a fitted estimator into one file, whole or not at all.
+
+    A load gives the same answers to the last bit, and can go on as if it had never stopped.
+    `encoder` and `provenance` are plain JSON that is kept with it.
+
+    Examples
+    --------
+    >>> import tempfile, dirad
+    >>> X, y = [[-1, -1], [-1, 1], [1, -1], [1, 1]], ["same", "other", "other", "same"]
+    >>> model = dirad.DIRADClassifier(random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     dirad.save(model, f"{folder}/xor.dirad")
+    ...     dirad.load(f"{folder}/xor.dirad").predict(X).tolist()
+    ['same', 'other', 'other', 'same']
+    """
+    content = packed(model, encoder, provenance)
+    with replacing(path) as part:
+        part.write_bytes(content)
+
+
+def packed(
+    model: Any,
+    encoder: Mapping[str, Any] | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> bytes:
+    """Return the bytes of a model file."""
+    from dirad import __version__
+
+    name = type(model).__name__
+    if name not in ESTIMATORS or not hasattr(model, "n_features_in_"):
+        raise ModelError(
+            f"only fitted estimators ({', '.join(ESTIMATORS)}) can be saved, not {model!r:.80}"
+        )
+    box = Box()
+    tree = ESTIMATORS[name].pack(model, box, "model")
+    description = {
+        "version": VERSION,
+        "model": name,
+        "tree": tree,
+        "shared": box.shared,
+        "encoder": encoder,
+        "provenance": {"dirad": __version__, **(provenance or {})},
+    }
+    description["digest"] = digest_of(description, box.arrays)
+    return serialized(box.arrays, metadata={HEADER: text_of(description)})
+
+
+def load(path: str | Path) -> Any:
+    """Return the estimator that `save` wrote; what is no such file is a `ModelError`."""
+    return read(path).model
+
+
+def read(path: str | Path) -> ModelFile:
+    """Return all that a model file holds."""
+    path = Path(path)
+    try:
+        return _unpacked(*_content(path))
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise ModelError(f"{path}: the description is nested too deeply") from error
+
+
+def _content(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    """Return description and arrays of a file that is whole."""
+    if path.is_dir():
+        raise ModelError("this is a folder, not a model file")
+    with path.open("rb"):  # missing, or not to be read: the system says it best
+        pass
+    try:
+        with safe_open(path, "np") as file:
+            text = (file.metadata() or {}).get(HEADER)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelError(f"not a model file, or a damaged one ({error})") from error
+    if text is None:
+        raise ModelError("this is no dirad model")
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ModelError(f"damaged: the description cannot be read ({error})") from error
+    if not isinstance(found, dict) or type(found.get("version")) is not int:
+        raise ModelError("damaged: the description has no version")
+    if found["version"] > VERSION:
+        raise ModelError(
+            f"made by a newer dirad (file format {found['version']}; this one reads {VERSION}): "
+            "update dirad"
+        )
+    if found.get("digest") != digest_of(found, arrays):
+        raise ModelError("damaged: the content does not match its digest")
+    return found, arrays
+
+
+def _unpacked(found: Mapping[str, Any], arrays: dict[str, NDArray]) -> ModelFile:
+    fields = {"version", "model", "tree", "shared", "encoder", "provenance", "digest"}
+    if set(found) != fields:
+        raise ModelError(f"the description must have {', '.join(sorted(fields))}")
+    name, shared, encoder = found["model"], found["shared"], found["encoder"]
+    if not isinstance(name, str) or name not in ESTIMATORS or not isinstance(shared, list):
+        raise ModelError(f"there is no kind of model {name!r:.80}")
+    if not isinstance(found["provenance"], dict) or not isinstance(encoder, dict | None):
+        raise ModelError("provenance and encoder must be dictionaries")
+    model = ESTIMATORS[name].unpack(found["tree"], Box(arrays, shared), "model")
+    return ModelFile(model, encoder, found["provenance"])
+
+
+def text_of(description: Mapping[str, Any]) -> str:
+    """Return a description as JSON, the same for the same content."""
+    return json.dumps(
+        description, allow_nan=False, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+
+
+def digest_of(description: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> str:
+    """Return the digest of all that a file says."""
+    signed = {name: value for name, value in description.items() if name != "digest"}
+    try:
+        found = hashlib.sha256(text_of(signed).encode())
+    except ValueError as error:  # NaN, or a text that is none
+        raise ModelError(f"the description cannot be written ({error})") from error
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        found.update(f"{len(name)} {name} {array.dtype.str} {array.shape}\n".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()

@@ -1,0 +1,242 @@
+"""Estimators as they stand in a model file."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.estimators.continual import PREVALClassifier, threads_for
+from dirad.estimators.fitting import Fit, Scale
+from dirad.estimators.growing import DIRADClassifier, DIRADRegressor
+from dirad.preval.buffer import UNLABELLED
+from dirad.storage.errors import ModelError
+from dirad.storage.kinds import (
+    Array,
+    Box,
+    Flag,
+    Kind,
+    Maybe,
+    Object,
+    Plain,
+    Real,
+    Row,
+    Text,
+    Whole,
+    bare,
+)
+from dirad.storage.networks import HISTORY, INT, NETWORK, PARAMS, REAL, STATE, must
+from dirad.storage.systems import SETTINGS, AnySystem
+
+LARGEST = 2**26  # bytes of labels
+LABELS = "biufU"  # kinds of NumPy types that labels may have
+
+
+class Labels(Kind):
+    """Class names: numbers, truth values or texts, with their type."""
+
+    def pack(self, value: NDArray, box: Box, path: str) -> dict:
+        value = np.asarray(value)
+        if value.dtype.kind == "O" and all(isinstance(label, str) for label in value):
+            return {"type": "object", "labels": value.tolist()}
+        must(value.dtype.kind in LABELS, f"{path}: labels of type {value.dtype} cannot be saved")
+        return {"type": value.dtype.str, "labels": value.tolist()}
+
+    def unpack(self, packed: Any, box: Box, path: str) -> NDArray:
+        must(isinstance(packed, dict) and set(packed) == {"type", "labels"}, f"{path}: no labels")
+        name, labels = packed["type"], packed["labels"]
+        must(isinstance(name, str) and isinstance(labels, list), f"{path}: these are no labels")
+        if name == "object":
+            must(all(isinstance(label, str) for label in labels), f"{path}: a label is no text")
+            return np.array(labels, object)
+        try:
+            dtype = np.dtype(name)
+            must(dtype.kind in LABELS, f"{path}: labels cannot be of type {name}")
+            must(
+                dtype.itemsize * len(labels) <= LARGEST, f"{path}: labels of type {name}: too large"
+            )
+            result = np.array(labels, dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ModelError(f"{path}: labels of type {name!r}: {error}") from error
+        must(result.ndim == 1 and result.tolist() == labels, f"{path}: some are not of type {name}")
+        return result
+
+
+class Options(Kind):
+    """What an estimator was made with. A generator of random numbers is not kept."""
+
+    def pack(self, value: dict[str, Any], box: Box, path: str) -> dict:
+        seed = value.get("random_state")
+        value = value | {"random_state": int(seed) if isinstance(seed, int | np.integer) else None}
+        return Plain().pack(value, box, path)
+
+    def unpack(self, packed: Any, box: Box, path: str) -> dict[str, Any]:
+        found = Plain().unpack(packed, box, path)
+        must(isinstance(found, dict) and all(isinstance(name, str) for name in found),
+             f"{path}: these are no options")  # fmt: skip
+        return found
+
+
+SCALE = Object(
+    bare(Scale),
+    {
+        "mean": Array(REAL, "inputs"),
+        "constant": Array(np.bool_, "inputs"),
+        "spread": Array(REAL, "inputs"),
+    },
+    lambda scale: must((scale.spread > 0).all(), "an input has no range"),
+)
+
+
+def check_fit(fit: Fit) -> None:
+    """Refuse a fit that could not go on."""
+    inputs = fit.state.network.n_inputs
+    must(len(fit.scale.mean) == inputs, "the scale has other inputs")
+    must(fit.best_network is None or fit.best_network.n_inputs == inputs, "the best has others")
+    must(0 <= fit.validation_fraction < 1, "no such share of the samples can be held out")
+
+
+FIT = Object(
+    bare(Fit),
+    {
+        "params": PARAMS,
+        "digest": Text(),
+        "validation_fraction": Real(),
+        "scale": SCALE,
+        "split_seed": Whole(0),
+        "history": HISTORY,
+        "best_network": Maybe(NETWORK),
+        "best_error": Real(finite=False),
+        "state": STATE,
+    },
+    check_fit,
+)
+
+GROWN: dict[str, Kind] = {
+    "network_": NETWORK,
+    "history_": HISTORY,
+    "params_": PARAMS,
+    "n_steps_": Whole(0),
+    "is_stable_": Flag(),
+    "feature_importances_": Array(REAL, "inputs"),
+    "n_features_in_": Whole(1),
+    "feature_names_in_": Maybe(Labels()),
+    "_fit": Maybe(FIT),
+}
+
+
+def check_grown(model: Any) -> None:
+    """Refuse an estimator whose network is of other inputs or outputs."""
+    inputs = model.n_features_in_
+    must(model.network_.n_inputs == inputs, "the network has other inputs")
+    must(len(model.feature_importances_) == inputs, "importances of other inputs")
+    names = model.__dict__.get("feature_names_in_")
+    must(names is None or len(names) == inputs, "names of other inputs")
+
+
+def check_classifier(model: DIRADClassifier) -> None:
+    """Refuse a classifier whose outputs are not its classes."""
+    check_grown(model)
+    binary = len(model.classes_) == 2 and model.preset != "paper"
+    outputs = 1 if binary else len(model.classes_)
+    must(len(model.classes_) > 1 and model.network_.n_outputs == outputs, "outputs and classes")
+
+
+def check_regressor(model: DIRADRegressor) -> None:
+    """Refuse a regressor whose outputs are not its targets."""
+    check_grown(model)
+    must(len(model.target_scale_) == model.network_.n_outputs, "outputs and targets differ")
+
+
+def check_preval(model: Any) -> None:
+    """Refuse a classifier whose labels and codes do not fit."""
+    must(model._system.n_inputs == model.n_features_in_, "the system has other inputs")
+    must(len(set(model._labels)) == len(model._labels), "a label is there twice")
+    must(model._system.n_classes <= len(model._labels), "a class has no label")
+    must(model._settings is model._system.settings, "the system has other settings")
+    X, y = model._waiting
+    must(len(X) == len(y) and X.shape[1] == model.n_features_in_, "samples that wait are odd")
+    must(((y >= UNLABELLED) & (y < len(model._labels))).all(), "a sample has no label")
+
+
+class Estimator(Object):
+    """An estimator: its options, and what fitting gave it.
+
+    `complete` sets what follows from that. Names of features may be missing.
+    """
+
+    def __init__(
+        self,
+        cls: type,
+        fitted: dict[str, Kind],
+        complete: Callable[[Any], None],
+        check: Callable[[Any], None],
+    ) -> None:
+        self.cls = cls
+        self.complete = complete
+        super().__init__(self._made, {"options": Options()} | fitted, check)
+
+    def _made(self, options: dict[str, Any], **attributes: Any) -> Any:
+        result = self.cls(**options)
+        for name, value in attributes.items():
+            if name != "feature_names_in_" or value is not None:
+                setattr(result, name, value)
+        self.complete(result)
+        return result
+
+    def pack(self, value: Any, box: Box, path: str) -> dict:
+        found = vars(value) | {"options": value.get_params(deep=False)}
+        return {
+            name: kind.pack(found.get(name), box, f"{path}/{name}")
+            for name, kind in self.fields.items()
+        }
+
+
+def count_parts(model: Any) -> None:
+    """Set the counts of a grown network."""
+    network = model.network_
+    model.n_edges_, model.n_hidden_ = network.n_edges, network.n_hidden
+    model.n_parameters_ = network.n_parameters
+
+
+def set_threads(model: PREVALClassifier) -> None:
+    """Let a system use the threads of the machine it is on."""
+    model._system.threads = threads_for(model.n_jobs)
+
+
+CLASSIFIER = Estimator(
+    DIRADClassifier, GROWN | {"classes_": Labels()}, count_parts, check_classifier
+)
+REGRESSOR = Estimator(
+    DIRADRegressor,
+    GROWN
+    | {
+        "_single_column": Flag(),
+        "_offset": Array(REAL, "outputs"),
+        "_spread": Array(REAL, "outputs"),
+        "target_offset_": Array(REAL, "outputs"),
+        "target_scale_": Array(REAL, "outputs"),
+    },
+    count_parts,
+    check_regressor,
+)
+PREVAL = Estimator(
+    PREVALClassifier,
+    {
+        "_settings": SETTINGS,
+        "_labels": Plain(),
+        "classes_": Labels(),
+        "_system": AnySystem(),
+        "_waiting": Row(Array(REAL, "samples", "inputs"), Array(INT, "samples")),
+        "n_features_in_": Whole(1),
+        "feature_names_in_": Maybe(Labels()),
+    },
+    set_threads,
+    check_preval,
+)
+
+ESTIMATORS: dict[str, Object] = {
+    "DIRADClassifier": CLASSIFIER,
+    "DIRADRegressor": REGRESSOR,
+    "PREVALClassifier": PREVAL,
+}
