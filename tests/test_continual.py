@@ -217,3 +217,25 @@ def test_unknown_settings():
     for bad in ({"T_CP": -1}, {"false_alarms": 2}, {"steps_per_batch": 0}, {"held_out": 1.5}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             PREVALClassifier(**bad).fit(X, y)
+
+
+def test_labels_that_come_too_late_are_told():
+    X, y = samples(0, 400)
+    model = quick().partial_fit(X).finish()
+    with pytest.warns(UserWarning, match="400 of 400 labels came too late"):
+        model.label(np.arange(400), y)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"false_alarms": "x"}, "false_alarms must be a number, got 'x'"),
+        ({"max_models": 1.5}, "max_models must be a whole number, got 1.5"),
+        ({"modes": "a"}, "modes must be a number, got 'a'"),
+        ({"l0": 3}, "l0 must be a dict of constants, got 3"),
+    ],
+)
+def test_settings_of_the_wrong_type_are_named(options, said):
+    X, y = samples(0, 100)
+    with pytest.raises((TypeError, ValueError), match=said):
+        PREVALClassifier(**options).fit(X, y)

@@ -1,6 +1,7 @@
 """PREVAL as a scikit-learn classifier: it learns a stream whose tasks change unannounced."""
 
 import os
+import warnings
 from typing import Any
 
 import numpy as np
@@ -214,7 +215,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     def label(self, numbers: Any, y: Any) -> "PREVALClassifier":
         """Take labels that came late, for samples numbered from 0 as they were given.
 
-        A sample whose model has become stable meanwhile is gone, and its label of no use.
+        A sample whose model has become stable meanwhile is gone, and its label of no use: a
+        warning says how many.
         """
         check_is_fitted(self, "_system")
         numbers = np.asarray(numbers).ravel()
@@ -240,7 +242,14 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         taken = self._system.samples
         waiting = numbers >= taken
         self._waiting[1][numbers[waiting] - taken] = codes[waiting]
-        self._system.label(numbers[~waiting], codes[~waiting])
+        used = self._system.label(numbers[~waiting], codes[~waiting])
+        late = np.count_nonzero(~waiting) - used
+        if late:
+            warnings.warn(
+                f"{late} of {len(numbers)} labels came too late: their samples are gone, since "
+                "the model that had them is stable, or had no room for them",
+                stacklevel=2,
+            )
         return self
 
     def remove(self, model: int) -> "PREVALClassifier":
@@ -305,6 +314,9 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("buffer_size=0 keeps no samples, which only preset='paper' can do")
         if "buffer_size" in said and "begin" not in said:
             said["begin"] = min(settings.begin, said["buffer_size"])
+        for name in ("l0", "l1"):
+            if not isinstance(getattr(self, name), dict | None):
+                raise TypeError(f"{name} must be a dict of constants, got {getattr(self, name)!r}")
         size = {} if self.batch_size is None else {"batch_size": self.batch_size}
         self._settings: Settings = settings.replace(
             l0=settings.l0.replace(**{**(self.l0 or {}), **size}),

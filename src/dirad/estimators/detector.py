@@ -22,9 +22,12 @@ def watch(
     """Watch a stream and say of each batch whether its task is known, and which it is, or new.
 
     A batch is an array (samples, features), or a pair of it and labels, which help (None and NaN:
-    not known). No learner is
-    needed: whoever learns from the same stream may act on what is said here, by consolidating its
-    weights, opening a memory, or choosing the parameters of task k.
+    not known). The larger it is, the more it tells: a single sample is never unusual enough for the
+    usual rate of false alarms. Samples are taken to be independent: a stream that shows many alike
+    in a row looks new.
+
+    No learner is needed: whoever learns from the same stream may act on what is said here, by
+    consolidating its weights, opening a memory, or choosing the parameters of task k.
 
     Parameters
     ----------

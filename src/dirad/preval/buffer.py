@@ -61,15 +61,16 @@ class Buffer:
                 self.X[at], self.y[at], self.number[at] = X[i], y[i], numbers[i]
         self.seen += len(X)
 
-    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> None:
-        """Take labels that came late, for samples of these numbers, if they are still here."""
+    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> int:
+        """Take labels that came late, for samples of these numbers; return how many are here."""
         if not len(numbers):
-            return
+            return 0
         order = np.argsort(numbers, kind="stable")
         place = np.searchsorted(numbers, self.number, sorter=order)
         place = order[np.minimum(place, len(order) - 1)]
         here = numbers[place] == self.number
         self.y[here] = y[place[here]]
+        return int(np.count_nonzero(here))
 
     @property
     def labelled(self) -> NDArray[np.bool_]:

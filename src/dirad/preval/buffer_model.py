@@ -113,13 +113,14 @@ class BufferModel(Model):
         """Has L0, though it still adapts, answered enough for its mistakes to tell something?"""
         return sum(n for _, n in self.answered.values()) >= PRACTICE
 
-    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64], threads: int = 1) -> None:
-        """Take labels that came late; where they are many or of new classes, learn them now."""
+    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64], threads: int = 1) -> int:
+        """Take labels that came late, and return how many; many, or of new classes: learn now."""
         if self.phase != GROWING_L0:
-            return
-        self.buffer.label(numbers, y)
+            return 0
+        found = self.buffer.label(numbers, y)
         if self._teaching.any() and self._outgrown:
             self.advance(threads)
+        return found
 
     def advance(self, threads: int = 1) -> None:
         """Take the steps that are due after a batch."""

@@ -180,13 +180,14 @@ class BufferSystem(System[BufferModel]):
                 model.group = older.group
                 return
 
-    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> None:
-        """Take labels that came late. Samples are numbered as they were taken, from 0."""
+    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> int:
         self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
+        found = 0
         for model in self.unfinished:
             before = model.phase
-            model.label(numbers, y, self.threads)
+            found += model.label(numbers, y, self.threads)
             self._end_phase(model, before)
+        return found
 
     def _end_phase(self, model: BufferModel, before: str) -> None:
         """Note a change of phase; a model that has become stable forgets its samples."""

@@ -19,6 +19,10 @@ class Event:
     model: int
     evidence: dict[str, Any] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        why = f" ({self.evidence['reason']})" if "reason" in self.evidence else ""
+        return f"batch {self.batch}: model {self.model} {self.kind}{why}"
+
 
 class Report(NamedTuple):
     """What the system says of one batch."""

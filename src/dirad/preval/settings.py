@@ -4,6 +4,8 @@ import dataclasses
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import numpy as np
+
 from dirad.params import Params, preset
 from dirad.preval.connectivity import CONNECTIVITY
 
@@ -57,8 +59,14 @@ class Settings:
                 raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
         for item in fields(self):
             value = getattr(self, item.name)
-            if isinstance(value, (int, float)) and not 0 <= value < float("inf"):
+            if item.type not in (int, float) and not isinstance(value, (int, float)):
+                continue
+            if not isinstance(value, (int, float, np.number)):
+                raise TypeError(f"{item.name} must be a number, got {value!r}")
+            if not 0 <= value < float("inf"):
                 raise ValueError(f"{item.name} must be finite and not negative, got {value!r}")
+            if item.type is int and value != int(value):
+                raise ValueError(f"{item.name} must be a whole number, got {value!r}")
         if 0 < self.buffer_size < self.l0.batch_size:
             raise ValueError(
                 f"buffer_size must hold a batch of {self.l0.batch_size}, got {self.buffer_size}"

@@ -123,8 +123,11 @@ class System(ABC, Generic[M]):
         X and y are what is left of the stream: fewer samples than a batch, or none.
         """
 
-    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> None:
-        """Take labels that came late. Samples are numbered as they were taken, from 0."""
+    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> int:
+        """Take labels that came late; return how many found their sample still there.
+
+        Samples are numbered as they were taken, from 0.
+        """
         raise ValueError("the paper's models keep no samples that a late label could belong to")
 
     def judge(self, X: NDArray, y: NDArray[np.int64] | None = None) -> list[Verdict]:
