@@ -4,6 +4,7 @@ A line is written whole and flushed to the disk before the run counts. What a ki
 half-written is not a line, and is run again. Lines of other code or other settings are ignored.
 """
 
+import ast
 import dataclasses
 import hashlib
 import json
@@ -17,15 +18,34 @@ from dirad.experiments.runner import Progress, run_all
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-def code_digest(folders: Sequence[str] = (), files: Sequence[str] = ()) -> str:
-    """Return a short hash of all code that a result may depend on, these folders and files too."""
+def code_digest(files: Sequence[str] = ()) -> str:
+    """Return a short hash of all code that a result may depend on, these files too.
+
+    Comments, docstrings and layout do not count.
+    """
+    folders = ("core", "growth", "preval")
+    names = ("params.py", "datasets.py", "experiments/protocol.py", *files)
+    paths = [path for folder in folders for path in sorted((_PACKAGE / folder).glob("*.py"))]
     digest = hashlib.sha256()
-    for folder in ("core", "growth", "preval", *folders):
-        for path in sorted((_PACKAGE / folder).glob("*.py")):
-            digest.update(path.read_bytes())
-    for name in ("params.py", "datasets.py", "experiments/protocol.py", *files):
-        digest.update((_PACKAGE / name).read_bytes())
+    for path in (*paths, *(_PACKAGE / name for name in names)):
+        digest.update(path.name.encode() + bare_code(path.read_text("utf-8")).encode())
     return digest.hexdigest()[:12]
+
+
+def bare_code(source: str) -> str:
+    """Return what a piece of code does, less what is said about it.
+
+    >>> bare_code("x = 1  # one") == bare_code("'Numbers.'; x = (1)")
+    True
+    """
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+            value = body[0].value
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                del body[0]
+    return ast.dump(tree)
 
 
 def _entry(line: bytes) -> Any:
@@ -41,9 +61,9 @@ def _entry(line: bytes) -> Any:
 class Ledger:
     """A file of finished runs, by what they depend on."""
 
-    def __init__(self, path: Path, folders: Sequence[str] = (), files: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, files: Sequence[str] = ()) -> None:
         self.path = path
-        self.code = code_digest(folders, files)
+        self.code = code_digest(files)
         self.results: dict[str, Mapping[str, Any]] = {}
         if path.exists():
             self._read()

@@ -36,6 +36,13 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "models grown on top of earlier ones": {"models": "shared"},
 }
 
+# What a result depends on, beside the models' own code.
+STREAM_CODE = ("streams/kinds", "streams/follow", "streams/scoring", "pairs")
+CODE = (
+    "comparison/methods", "comparison/run", "comparison/scenario", "metrics", "perceptron",
+    "peers/gradient", "peers/memory", "peers/peer", "peers/statistical", "peers/trees",
+)  # fmt: skip
+
 Job = tuple[Scenario, int, str, dict[str, Any] | None]
 
 
@@ -85,9 +92,7 @@ def execute(
 ) -> list[Result]:
     """Return the results of all runs; those that the ledger holds are not made again."""
     check(jobs)
-    folders = ("experiments/comparison", "experiments/peers", "experiments/streams")
-    files = [f"experiments/{name}.py" for name in ("perceptron", "metrics", "pairs")]
-    book = Ledger(ledger, folders, files)
+    book = Ledger(ledger, [f"experiments/{name}.py" for name in (*CODE, *STREAM_CODE)])
     keys = [key_of(job) for job in jobs]
     found = book.made(run, jobs, keys, workers=workers, progress=progress)
     return [result for plain in found for result in restored(plain)]
@@ -103,7 +108,7 @@ def live_streams(
     seed: int, orders: int, ledger: Path, *, workers: int = 1, progress: Progress | None = None
 ) -> list[Life]:
     """Return how ours fares in streams of every kind."""
-    book = Ledger(ledger, ("experiments/streams",))
+    book = Ledger(ledger, [f"experiments/{name}.py" for name in STREAM_CODE])
     jobs = [
         (kind, "default", number)
         for kind in STREAMS

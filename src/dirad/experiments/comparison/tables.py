@@ -185,26 +185,31 @@ def alarm_table(results: Sequence[Result]) -> Table:
     rows: list[Row] = []
     rng = np.random.default_rng(0)
     ours = [one for one in results if one.method == OURS and one.chances]
-    for data in dict.fromkeys(one.scenario.data for one in ours):
-        models = [found for one in ours if one.scenario.data == data for found in one.chances]
+    every = list(dict.fromkeys(one.scenario.data for one in ours))
+    for data in [*every, "all"] if len(every) > 1 else every:
+        chosen = [one for one in ours if data in (one.scenario.data, "all")]
+        models = [found for one in chosen for found in one.chances]
         for size in SIZES:
             own = [np.array(found[str(size)]) for found in models if found[str(size)]]
-            if not own:
-                continue
-            row: Row = {"data": data, "batch": size, "models": len(own)}
-            row["batches"] = sum(map(len, own))
-            for rate in RATES:
-                shares = np.array([np.mean(chance < rate) for chance in own])
-                picks = rng.integers(0, len(shares), (RESAMPLED, len(shares)))
-                low, high = np.quantile(shares[picks].mean(axis=1), [0.025, 0.975])
-                row[f"promised {rate}"] = f"{shares.mean():.3f} ({low:.3f} to {high:.3f})"
-            rows.append(row)
+            if own:
+                rows.append({"data": data, "batch": size} | alarm_rates(own, rng))
     note = (
         "Share of disjoint batches of a model's own task, none of whose samples it ever saw, that "
         "it takes for new, at two promised rates: mean over models, in parentheses the 95 % "
         "interval by resampling models. Judged by the inputs alone, without labels."
     )
     return Table("False alarms, promised and measured", rows, note)
+
+
+def alarm_rates(chances: Sequence[NDArray], rng: np.random.Generator) -> Row:
+    """Return how often models, each with the chances it gave to batches, raised an alarm."""
+    row: Row = {"models": len(chances), "batches": sum(map(len, chances))}
+    for rate in RATES:
+        shares = np.array([np.mean(chance < rate) for chance in chances])
+        picks = rng.integers(0, len(shares), (RESAMPLED, len(shares)))
+        low, high = np.quantile(shares[picks].mean(axis=1), [0.025, 0.975])
+        row[f"promised {rate}"] = f"{shares.mean():.3f} ({low:.3f} to {high:.3f})"
+    return row
 
 
 def samples_table(results: Sequence[Result], full: Sequence[Result]) -> Table:
