@@ -13,7 +13,9 @@ from matplotlib.figure import Figure
 
 from dirad.core.network import MODULATORY, N_EDGES, N_UNITS, new_network
 from dirad.history import EDGE, ENC, EXCHANGING, PHASE, RECORD, SETTLING, STABLE, History
-from dirad.report.plots import columns, draw_growth, draw_network, edge_path, lay_out, phases, relax
+from dirad.plot.growth import draw_growth, phases
+from dirad.plot.layout import columns, lay_out, relax
+from dirad.plot.network import draw_network, edge_path
 
 
 def grown(n_inputs, n_hidden, n_outputs, n_edges, seed=0):

@@ -27,7 +27,9 @@ from dirad.experiments.protocol import (
 )
 from dirad.experiments.streams.follow import follow
 from dirad.experiments.streams.kinds import abrupt
-from dirad.report.continual import draw_adaptation, draw_flow, draw_timeline
+from dirad.plot.conflicts import draw_flow
+from dirad.plot.growth import draw_adaptation
+from dirad.plot.timeline import draw_timeline
 from streams import WIDTH, learned, samples, system_of
 
 # ------------------------------------------------------------------ the paper's own numbers

@@ -17,8 +17,8 @@ from dirad.experiments.streams import kinds, scoring, summary
 from dirad.experiments.streams.follow import Moment, follow
 from dirad.experiments.streams.kinds import KINDS, NEVER
 from dirad.experiments.streams.scoring import MISSED, Part
+from dirad.plot.timeline import draw_timeline
 from dirad.preval.events import Event
-from dirad.report.continual import draw_timeline
 
 EACH = 500  # training samples of a class
 

@@ -1,12 +1,25 @@
-"""The command line: arguments -> experiments -> tables, files and pictures. No maths."""
+"""The command line: arguments -> models and experiments -> tables, files, pictures. No maths."""
 
 from dirad.cli import (
     compare,
     continual,
     demo,
     growing,
+    learning,
+    showing,
     stream,
 )  # the commands: each registers itself
 from dirad.cli.app import app, main, run
 
-__all__ = ["app", "compare", "continual", "demo", "growing", "main", "run", "stream"]
+__all__ = [
+    "app",
+    "compare",
+    "continual",
+    "demo",
+    "growing",
+    "learning",
+    "main",
+    "run",
+    "showing",
+    "stream",
+]

@@ -41,24 +41,42 @@ app = App(
     help_format="markdown",
     help="""Networks that start from inputs and outputs alone and grow what the data demands.
 
-Every command runs one experiment with its baselines beside it, prints a table, and writes the
-same as Markdown and JSON, with pictures, to a folder of its name in `results`.
+Your own data, model files and what to do with them:
+
+```
+dirad fit flowers.csv --target species      # grows a network: model.dirad
+dirad predict model.dirad new.csv -o out.csv
+dirad inspect model.dirad                   # size, accuracy, inputs that count, the formula
+dirad export model.dirad --to c -o model.h  # or onnx, python, formula, dot, svg
+dirad report model.dirad -o report.html     # one page to look at
+dirad fit day1.csv --target fault --continual
+dirad learn model.dirad day2.csv            # what was recognized, what was new
+```
+
+Experiments, each with its baselines beside it. Tables are printed, and written with pictures to a
+folder in `results`:
 
 ```
 dirad demo                          # grow three networks and watch
-dirad xor                           # the paper's walk through XOR
 dirad parity --bits 2-4 --seeds 5   # conflict, the hardest kind
 dirad pairs --pairs 5 --edges 15    # MNIST: accuracy at equal size
 dirad stream gradual --data digits  # tasks change unannounced: what is noticed
 dirad reproduce --runs 2            # the paper's tables on changing tasks
 dirad compare --data digits         # ours beside its peers
-dirad pairs --help                  # more of a command, with examples
-```""",
+```
+
+`dirad fit --help` tells more of a command, `dirad --install-completion` lets your shell complete
+them. Exit codes: 0 done, 1 failed, 2 wrongly asked, 130 stopped.""",
 )
+app.register_install_completion_command()
 
 
 class Usage(Exception):
     """What the user asked for makes no sense; the message says why."""
+
+
+class Stopped(Exception):
+    """The user stopped the command; the message says what there is."""
 
 
 PositiveInt = Annotated[int, Parameter(validator=Number(gte=1))]
@@ -68,8 +86,21 @@ Preset = Literal["default", "paper"]
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Common:
-    """Options of every command."""
+class Output:
+    """How every command talks."""
+
+    json: Annotated[
+        bool, Parameter(negative="", help="Print JSON, and nothing else, to standard output.")
+    ] = False
+    quiet: Annotated[bool, Parameter(negative="", help="No progress, and no more than needed.")] = (
+        False
+    )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Common(Output):
+    """Options of every experiment."""
 
     seed: Annotated[NaturalInt, Parameter(help="First random seed; others count on from it.")] = 0
     workers: Annotated[
@@ -79,15 +110,10 @@ class Common:
     out: Annotated[
         Path | None, Parameter(help="Folder for the results [default: results/ and the command].")
     ] = None
-    json: Annotated[
-        bool, Parameter(negative="", help="Print JSON, and nothing else, to standard output.")
-    ] = False
-    quiet: Annotated[
-        bool, Parameter(negative="", help="No progress and no tables: only the folder's name.")
-    ] = False
 
 
 DEFAULTS = Common()
+TALKATIVE = Output()
 
 
 @dataclass(frozen=True)
@@ -119,8 +145,9 @@ def stdout() -> Console:
     return console if console.is_terminal else Console(width=160)
 
 
-def stderr(common: Common) -> Console:
-    return Console(stderr=True, quiet=common.quiet)
+def stderr(output: Output) -> Console:
+    """The console for progress and notices."""
+    return Console(stderr=True, quiet=output.quiet)
 
 
 def worker_count(common: Common) -> int:
@@ -168,9 +195,9 @@ def progress_bar(common: Common, text: str) -> Iterator[Callable[[int, int], Non
 
 
 @contextmanager
-def spinner(common: Common, text: str) -> Iterator[None]:
+def spinner(output: Output, text: str) -> Iterator[None]:
     """Show a spinner."""
-    with stderr(common).status(text):
+    with stderr(output).status(text):
         yield
 
 
@@ -182,13 +209,13 @@ def _check_folder(folder: Path) -> None:
         raise Usage(f"--out {folder}: {error.strerror}") from None
 
 
-def warm_up(common: Common, *presets: str) -> None:
+def warm_up(output: Output, *presets: str) -> None:
     """Load the kernels; if that takes longer than a cache does, say what is going on."""
     from dirad.experiments.runner import warm
 
-    if common.out is not None:
-        _check_folder(common.out)
-    console = stderr(common)
+    if isinstance(output, Common) and output.out is not None:
+        _check_folder(output.out)
+    console = stderr(output)
     with console.status("loading kernels") as status:
 
         def tell() -> None:
@@ -275,19 +302,39 @@ def _plain(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; errors become one line on standard error."""
     from dirad.datasets import DatasetMissing
+    from dirad.storage import ModelError
+    from dirad.tables import TableError
 
     try:
         command, bound, *_ = app.parse_args(arguments, exit_on_error=False, print_error=False)
         command(*bound.args, **bound.kwargs)
     except (CycloptsError, Usage) as error:
-        return _fail(f"{' '.join(str(error).split())} (see dirad --help)", USAGE)
-    except DatasetMissing as error:
-        return _fail(str(error), FAILURE)
-    except (OSError, ValueError) as error:
-        return _fail(f"{type(error).__name__}: {' '.join(str(error).split())}", FAILURE)
+        return _fail(f"{_line(error)} (see {_asked(arguments)} --help)", USAGE)
+    except BrokenPipeError:  # who reads has seen enough
+        sys.stderr.close()
+        return 0
+    except (DatasetMissing, TableError, ModelError, ImportError) as error:
+        return _fail(_line(error), FAILURE)
+    except OSError as error:
+        text = f"{error.filename}: {error.strerror}" if error.filename else _line(error)
+        return _fail(text, FAILURE)
+    except ValueError as error:
+        return _fail(f"{type(error).__name__}: {_line(error)}", FAILURE)
+    except Stopped as error:
+        return _fail(_line(error), INTERRUPTED)
     except KeyboardInterrupt:
         return _fail("stopped", INTERRUPTED)
     return 0
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def _asked(arguments: Sequence[str] | None) -> str:
+    """Return the command that was asked for, as one calls it."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    return f"dirad {given[0]}" if given and given[0] in app else "dirad"
 
 
 def _fail(message: str, code: int) -> int:

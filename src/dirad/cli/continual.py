@@ -58,7 +58,8 @@ def reproduce(
     """
     from dirad.experiments import reproduce as experiment
     from dirad.experiments.protocol import example
-    from dirad.report.continual import draw_adaptation, draw_flow
+    from dirad.plot.conflicts import draw_flow
+    from dirad.plot.growth import draw_adaptation
 
     chosen = [part.strip() for part in parts.split(",")]
     for part in chosen:

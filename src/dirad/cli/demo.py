@@ -42,8 +42,9 @@ def demo(
     """
     from dirad.core.describe import equations
     from dirad.experiments import demo as experiment
-    from dirad.report.continual import draw_adaptation, draw_timeline
-    from dirad.report.plots import draw_growth, draw_network
+    from dirad.plot.growth import draw_adaptation, draw_growth
+    from dirad.plot.network import draw_network
+    from dirad.plot.timeline import draw_timeline
 
     warm_up(common)
     problems, remark = experiment.problems(quick)

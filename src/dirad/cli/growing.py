@@ -107,7 +107,7 @@ def parity(
         Random inputs beside the bits; implies --batch-from-stream.
     """
     from dirad.experiments import parity as experiment
-    from dirad.report.plots import draw_network
+    from dirad.plot.network import draw_network
 
     chosen = read_numbers(bits, "--bits", 2, 12)
     stream = batch_from_stream or distractors > 0
@@ -186,7 +186,7 @@ def pairs(
         default: at equal size. paper: the paper's own protocol, without a limit on edges.
     """
     from dirad.experiments import pairs as experiment
-    from dirad.report.plots import draw_network
+    from dirad.plot.network import draw_network
 
     sizes = read_numbers(edges, "--edges", 1, 196)
     chosen = experiment.choose_pairs(pairs)

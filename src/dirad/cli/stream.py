@@ -94,7 +94,7 @@ def stream(
     from dirad.experiments.streams import summary
     from dirad.experiments.streams.kinds import KINDS
     from dirad.experiments.streams.scoring import live, new_stream, run, source
-    from dirad.report.continual import draw_timeline
+    from dirad.plot.timeline import draw_timeline
 
     source(data)  # missing data show here, before anything starts
     warm_up(common, preset)
@@ -167,7 +167,7 @@ class View:
 def view_of(stream: "Stream", moments: Sequence["Moment"]) -> Group:
     """Return what the live view shows after these moments."""
     from dirad.experiments.streams.scoring import prequential_accuracy
-    from dirad.report.continual import VERDICT_COLOURS, task_colour
+    from dirad.plot.colours import VERDICT_COLOURS, task_colour
 
     last = moments[-1]
     strip = moments[-STRIP:]

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
-from dirad.report.continual import ALERT, INK, QUIET, TASK_COLOURS
+from dirad.plot.colours import ALERT, NAVY, QUIET, TASK_COLOURS
 
 OURS = "ours (default)"
 LETTER, LINE = 0.0125, 0.036  # width and height of text, as shares of the axes
@@ -17,7 +17,7 @@ NAMED = {  # drawn in colour; all others are grey
     "Gaussian per task": TASK_COLOURS[0],
     "QDA: Gaussian per class": TASK_COLOURS[2],
     "random features + ridge": TASK_COLOURS[3],
-    "joint training, MLP": INK,
+    "joint training, MLP": NAVY,
     "replay, 10,000 samples": TASK_COLOURS[4],
     "GDumb, 10,000 samples": TASK_COLOURS[1],
 }

@@ -21,7 +21,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from dirad.report.plots import (
+from dirad.plot.colours import (
     HIDDEN_EDGE,
     HIDDEN_FILL,
     INK,

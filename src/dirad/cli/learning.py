@@ -1,0 +1,641 @@
+"""Commands that learn from data files and answer: fit, learn, predict."""
+
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from numpy.typing import NDArray
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from dirad.cli.app import (
+    TALKATIVE,
+    NaturalInt,
+    Output,
+    PositiveInt,
+    Preset,
+    Stopped,
+    Usage,
+    app,
+    stderr,
+    warm_up,
+)
+from dirad.cli.printing import Findings
+
+if TYPE_CHECKING:
+    from dirad.storage import ModelFile
+    from dirad.tables import Encoder, Table
+
+STEPS = 500  # between two moments at which a fit can be stopped
+ROWS = 2000  # of a file that are answered at a time
+CHECKPOINT = ".checkpoint"  # behind the name of a model file
+
+Task = Literal["auto", "classification", "regression"]
+Share = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
+Seconds = Annotated[float, Parameter(validator=Number(gte=0))]
+Names = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
+DataFile = Annotated[Path, Parameter(help="CSV, TSV, Parquet, NPZ or IDX; .gz too.")]
+ModelPath = Annotated[Path, Parameter(help="A model file.")]
+OutFile = Annotated[Path, Parameter(name=["--output", "-o"])]
+
+
+@Parameter(name="*")
+class Reading(NamedTuple):
+    """How a data file is read; by default that is found out."""
+
+    format: Annotated[
+        Literal["csv", "tsv", "parquet", "npz", "idx"] | None,
+        Parameter(help="Of the data file [default: by its name, or its first bytes]."),
+    ] = None
+    delimiter: Annotated[str | None, Parameter(help="Of a text file [default: found out].")] = None
+    header: Annotated[
+        bool | None, Parameter(help="Whether its first line names columns [default: found out].")
+    ] = None
+    labels: Annotated[
+        Path | None, Parameter(help="Of IDX images: the file of labels [default: by its name].")
+    ] = None
+
+
+FOUND_OUT = Reading()
+
+
+@app.command
+def fit(
+    data: DataFile,
+    *,
+    target: str,
+    output: OutFile = Path("model.dirad"),
+    task: Task = "auto",
+    continual: Annotated[bool, Parameter(negative="")] = False,
+    preset: Preset = "default",
+    max_edges: PositiveInt | None = None,
+    test: Share = 0.2,
+    drop: Names = None,
+    category: Names = None,
+    impute: Literal["median"] | None = None,
+    seed: NaturalInt = 0,
+    resume: Annotated[bool, Parameter(negative="")] = False,
+    checkpoint_every: Seconds = 10.0,
+    reading: Reading = FOUND_OUT,
+    talk: Output = TALKATIVE,
+) -> None:
+    """Grow a network for a column of a data file, and write it as a model file.
+
+    Text columns become one input per category; columns are found by name afterwards. A part of the
+    rows, `--test`, is kept aside to tell how good the network is; it is never fitted to.
+
+    With `--continual` the rows are taken as a stream, in their order: tasks that change unannounced
+    are noticed, and each gets a model of its own. `dirad learn` goes on with more files.
+
+    Stopped by Ctrl-C, or killed, a fit goes on with `--resume`, to the same network; what there is
+    by then is a model, in a file named `.checkpoint`.
+
+    ```
+    dirad fit flowers.csv --target species
+    dirad fit houses.parquet --target price --max-edges 30 -o price.dirad
+    dirad fit train-images-idx3-ubyte.gz --target label     # the labels lie beside it
+    dirad fit people.csv --target income --drop id --drop name --impute median
+    dirad fit day1.csv --target fault --continual -o plant.dirad
+    ```
+
+    Parameters
+    ----------
+    target
+        The column to predict.
+    output
+        The model file to write.
+    task
+        auto: classes if the column holds text, truth values or few whole numbers.
+    continual
+        Learn the rows as a stream whose rules may change.
+    preset
+        Our own settings or the paper's.
+    max_edges
+        Most edges of the network [default: as many as pay].
+    test
+        Share of the rows kept aside; 0 for none.
+    drop
+        A column that is no input; may be given several times.
+    category
+        A column of numbers that are codes; may be given several times.
+    impute
+        Fill missing values by the median or the most frequent category; else they are refused.
+    seed
+        Of all randomness: the same seed and data give the same network.
+    resume
+        Go on from the checkpoint of the same command.
+    checkpoint_every
+        Seconds between two checkpoints.
+    """
+    from dirad.tables import Encoder
+
+    if continual and (task == "regression" or max_edges):
+        raise Usage("--continual learns classes, and its networks have limits of their own")
+    table = opened(data, reading)
+    encoder = Encoder.fit(
+        table, target, task=task, impute=impute, drop=drop or (), categories=category or ()
+    )
+    if continual and encoder.target.task == "regression":
+        raise Usage(f"--continual learns classes, and {target!r} holds numbers: see --task")
+    _check_place(output)
+    warm_up(talk, preset)
+    job = Job(table, encoder, output, _origin(table, seed), checkpoint_every, talk)
+    model: Any = None
+    if resume:
+        model = _checkpoint(job)
+    if continual:
+        _fit_stream(job, model, preset, seed)
+    else:
+        _fit_network(job, model, preset, max_edges, test, seed)
+
+
+class Job(NamedTuple):
+    """What a fit is about."""
+
+    table: "Table"
+    encoder: "Encoder"
+    output: Path
+    origin: dict[str, Any]  # provenance
+    every: float  # seconds between two checkpoints
+    talk: Output
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the model stands while it is on its way."""
+        return self.output.with_name(self.output.name + CHECKPOINT)
+
+    def save(self, model: Any, path: Path, **more: Any) -> None:
+        """Write the model as it stands."""
+        from dirad.storage import save
+
+        save(model, path, encoder=self.encoder.to_json(), provenance=self.origin | more)
+
+    def done(self, model: Any, **more: Any) -> None:
+        """Write the finished model; its checkpoint goes."""
+        self.save(model, self.output, **more)
+        self.checkpoint.unlink(missing_ok=True)
+
+    def stop(self, model: Any, where: str, **more: Any) -> Stopped:
+        """Keep the model as it stands; return what is said of it."""
+        self.save(model, self.checkpoint, **more)
+        return Stopped(f"stopped {where}; {self.checkpoint} is the model so far, --resume goes on")
+
+
+def _fit_network(
+    job: Job, model: Any, preset: str, max_edges: int | None, test: float, seed: int
+) -> None:
+    """Fit one network, with checkpoints."""
+    from dirad import DIRADClassifier, DIRADRegressor
+
+    X, y = job.encoder.read(job.table)
+    X_test, y_test = X[:0], y[:0]
+    classes = job.encoder.target.task == "classification"
+    if test:
+        from sklearn.model_selection import train_test_split
+
+        alike = y if classes and np.unique(y, return_counts=True)[1].min() > 1 else None
+        try:
+            parts: Any = train_test_split(X, y, test_size=test, random_state=seed, stratify=alike)
+            X, X_test, y, y_test = parts
+        except ValueError as error:
+            raise Usage(f"--test {test}: {error}") from None
+    kind = DIRADClassifier if classes else DIRADRegressor
+    fresh = kind(preset=preset, max_edges=max_edges, random_state=seed)
+    if model is not None and model.get_params() != fresh.get_params():
+        raise Usage(f"{job.checkpoint} is of a fit with other options")
+    if model is None:
+        model = fresh.fit(X, y, steps=STEPS)
+    saved = time.monotonic()
+    with _interruptions() as stopped, _bar(job.talk, "growing", "steps") as bar:
+        while not model.is_stable_:
+            steps = model.params_.max_steps + model.params_.settle_steps
+            bar(model.n_steps_, steps, f"growing: {model.n_edges_} edges")
+            if stopped:
+                raise job.stop(model, f"at step {model.n_steps_}")
+            if time.monotonic() >= saved + job.every:
+                job.save(model, job.checkpoint)
+                saved = time.monotonic()
+            model.resume(X, y, steps=STEPS)
+    found = scores(model, X_test, y_test)
+    job.done(model, **{"rows": len(X), "test rows": len(X_test)}, **found)
+    about = {
+        "model": str(job.output),
+        "target": job.encoder.target.name,
+        "task": job.encoder.target.task,
+        "rows": len(X),
+        "inputs": X.shape[1],
+        "edges": model.n_edges_,
+        "hidden nodes": model.n_hidden_,
+        "parameters": model.n_parameters_,
+        "steps": model.n_steps_,
+    }
+    if found:
+        about |= {"test rows": len(X_test)} | found
+    findings = Findings(job.talk)
+    findings.facts("What was grown", about)
+    findings.print()
+
+
+def scores(model: Any, X: NDArray, y: NDArray, prefix: str = "test ") -> dict[str, float]:
+    """Return how good a model is on rows it never saw, with what a guess would give."""
+    from dirad import DIRADRegressor
+
+    if not len(X):
+        return {}
+    if isinstance(model, DIRADRegressor):
+        error = model.predict(X) - y
+        return {
+            f"{prefix}R²": float(model.score(X, y)) if len(X) > 1 else float("nan"),
+            f"{prefix}RMSE": float(np.sqrt(np.mean(error**2))),
+        }
+    most = float(np.unique(y, return_counts=True)[1].max() / len(y))
+    return {f"{prefix}accuracy": float(model.score(X, y)), "share of the largest class": most}
+
+
+# ------------------------------------------------------------------ streams
+
+
+def _fit_stream(job: Job, model: Any, preset: str, seed: int) -> None:
+    from dirad import PREVALClassifier
+
+    taken = 0
+    if model is not None:
+        taken = model.n_samples_seen_
+    else:
+        model = PREVALClassifier(preset=preset, random_state=seed)
+    _learn(job, model, taken, since=0, finish=False)
+
+
+@app.command
+def learn(
+    model: ModelPath,
+    data: DataFile,
+    *,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    finish: Annotated[bool, Parameter(negative="")] = False,
+    resume: Annotated[bool, Parameter(negative="")] = False,
+    checkpoint_every: Seconds = 10.0,
+    unseen: Literal["refuse", "zero"] = "refuse",
+    reading: Reading = FOUND_OUT,
+    talk: Output = TALKATIVE,
+) -> None:
+    """Go on learning: show a continual model more rows, and say what it recognized.
+
+    The rows are a stream, in their order. Labels may be missing. Batches that a model knows are
+    given to it; what none knows opens a new one. Nothing that was learned is overwritten.
+
+    ```
+    dirad fit day1.csv --target fault --continual -o plant.dirad
+    dirad learn plant.dirad day2.csv
+    dirad learn plant.dirad day3.csv --finish -o final.dirad
+    ```
+
+    Parameters
+    ----------
+    output
+        The model file to write [default: the same again].
+    finish
+        Bring models that still adapt to their end now; then no sample is kept any more.
+    resume
+        Go on after the row at which the same command was stopped.
+    checkpoint_every
+        Seconds between two checkpoints.
+    unseen
+        What to do with a category that the first file did not show.
+    """
+    from dirad.storage import read
+
+    found = read(model)
+    if type(found.model).__name__ != "PREVALClassifier":
+        raise Usage(
+            f"{model} is one network, which is finished: dirad fit --continual makes others"
+        )
+    encoder = encoder_of(found, model)
+    table = opened(data, reading)
+    _tell_ignored(encoder, table, talk)
+    origin = _origin(table, found.provenance.get("seed"), found.provenance.get("data"))
+    job = Job(table, encoder, output or model, origin, checkpoint_every, talk)
+    classifier, taken = found.model, 0
+    if resume:
+        classifier = _checkpoint(job)
+        stopped_at = _provenance(job.checkpoint).get("row")
+        taken = stopped_at if isinstance(stopped_at, int) else 0
+    warm_up(talk, classifier.preset)
+    _learn(job, classifier, taken, since=len(classifier.events_), finish=finish, unseen=unseen)
+
+
+def _learn(
+    job: Job, model: Any, taken: int, *, since: int, finish: bool, unseen: str = "refuse"
+) -> None:
+    """Show the rows of a table after the first `taken` ones, with checkpoints."""
+    from dirad.preval.settings import PRESETS
+
+    labelled = job.encoder.target.name in job.table.names
+    reports = len(model.reports_) if hasattr(model, "_system") else 0
+    before = model.n_samples_seen_ if hasattr(model, "_system") else 0
+    batch = model.batch_size or PRESETS[model.preset].l0.batch_size
+    row, right, asked = 0, 0, 0
+    saved = time.monotonic()
+    encoder = job.encoder
+    with _interruptions() as stopped, _bar(job.talk, "learning", "rows") as bar:
+        for chunk in job.table.chunks(batch):
+            row += len(chunk)
+            skip = min(max(taken - (row - len(chunk)), 0), len(chunk))
+            if skip == len(chunk):
+                continue
+            X = encoder.transform(chunk, unseen)[skip:]
+            y = (
+                encoder.targets(chunk, unlabelled=True, new_classes=True)[skip:]
+                if labelled
+                else None
+            )
+            if getattr(model, "models_", None):
+                given, asked_here = _right(model, X, y)
+                right, asked = right + given, asked + asked_here
+            model.partial_fit(X, y)
+            if y is not None:
+                encoder = encoder.with_classes(label for label in y.tolist() if label is not None)
+            job = job._replace(encoder=encoder)
+            bar(row, job.table.n_rows, f"learning: {len(model.models_)} models")
+            if stopped:
+                raise job.stop(model, f"after row {row}", row=row)
+            if time.monotonic() >= saved + job.every:
+                job.save(model, job.checkpoint, row=row)
+                saved = time.monotonic()
+    if finish:
+        model.finish()
+    job.done(model)
+    findings = Findings(job.talk)
+    _tell_what_happened(findings, model, since, reports, before)
+    if asked:
+        answers = {"rows with labels": asked, "accuracy": right / asked}
+        findings.facts("Answers before learning", answers)
+    findings.print()
+
+
+def _right(model: Any, X: NDArray, y: Any) -> tuple[int, int]:
+    """Return how many labelled rows are answered rightly before they are learned, of how many."""
+    if y is None or not len(model.classes_):
+        return 0, 0
+    known = np.array([label is not None for label in y.tolist()], bool)
+    if not known.any():
+        return 0, 0
+    answers = model.predict(X[known]).tolist()
+    return sum(a == b for a, b in zip(answers, y[known].tolist(), strict=True)), int(known.sum())
+
+
+def _tell_what_happened(
+    findings: Findings, model: Any, since: int, reports: int, before: int
+) -> None:
+    """Say which rows were recognized as what, and what became of the models."""
+    size = model._settings.l0.batch_size
+    parts: list[list[Any]] = []  # first report, last, kind, model
+    for report in model.reports_[reports:]:
+        if parts and parts[-1][2:] == [report.kind, report.model]:
+            parts[-1][1] = report.batch
+        else:
+            parts.append([report.batch, report.batch, report.kind, report.model])
+    rows = [
+        {
+            "rows": f"{max(first * size - before, 0):,}–{(last + 1) * size - before - 1:,}",
+            "batches": last - first + 1,
+            "taken for": kind,
+            "model": number,
+        }
+        for first, last, kind, number in parts
+    ]
+    waiting = len(model._waiting[0])
+    note = f"Batches of {size} rows." + (f" {waiting} rows wait for a batch." if waiting else "")
+    findings.table("What was recognized", rows, note)
+    events = [str(event) for event in model.events_[since:]]
+    findings.table("Models", model_rows(model), "; ".join(events[-6:]))
+
+
+def model_rows(model: Any) -> list[dict[str, Any]]:
+    """Return a row per model of a system."""
+    return [
+        {
+            "model": one.number,
+            "phase": "stable" if one.phase == "stable" else "learning",
+            "classes": ", ".join(str(model._labels[code]) for code in one.classes),
+            "edges of L0": one.network.n_edges,
+            "numbers kept": one.n_parameters,
+        }
+        for one in model.models_
+    ]
+
+
+# ------------------------------------------------------------------ answers
+
+
+@app.command
+def predict(
+    model: ModelPath,
+    data: DataFile,
+    *,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    proba: Annotated[bool, Parameter(negative="")] = False,
+    novelty: Annotated[bool, Parameter(negative="")] = False,
+    unseen: Literal["refuse", "zero"] = "refuse",
+    reading: Reading = FOUND_OUT,
+    talk: Output = TALKATIVE,
+) -> None:
+    """Answer every row of a data file, and write the answers as CSV or Parquet.
+
+    The file is streamed: it may be larger than memory. Columns are found by name, others are
+    ignored; if the target is among them, the score is told.
+
+    ```
+    dirad predict model.dirad new.csv > answers.csv
+    dirad predict model.dirad new.parquet -o answers.parquet --proba
+    dirad predict plant.dirad today.csv --novelty    # which model answers, and how new a row is
+    ```
+
+    Parameters
+    ----------
+    output
+        The file to write, .csv, .tsv or .parquet [default: CSV to standard output].
+    proba
+        Write the probability of each class too.
+    novelty
+        Of a continual model: write which model answers and how new the row is to it, in deviations
+        of what is usual (3 is rare).
+    unseen
+        What to do with a category that training did not show.
+    """
+    from dirad.storage import read
+    from dirad.tables import TableWriter
+
+    found = read(model)
+    encoder = encoder_of(found, model)
+    continual = hasattr(found.model, "novelty")
+    if novelty and not continual:
+        raise Usage(f"--novelty needs a continual model, and {model} is one network")
+    if proba and not hasattr(found.model, "predict_proba"):
+        raise Usage(f"--proba needs classes, and {model} predicts numbers")
+    if output is None and talk.json:
+        raise Usage("--json prints the score alone, so that the answers need a file: --output")
+    table = opened(data, reading)
+    _tell_ignored(encoder, table, talk)
+    labelled = encoder.target.name in table.names
+    sums = np.zeros(4)  # rows, right or squared errors, Σy, Σy²
+    done = 0
+    with (
+        TableWriter(output if output is not None else sys.stdout.buffer) as writer,
+        _bar(talk, "answering", "rows") as bar,
+    ):
+        for chunk in table.chunks(ROWS):
+            X = encoder.transform(chunk, unseen)
+            answers = found.model.predict(X)
+            columns: dict[str, Any] = {"prediction": answers}
+            if proba:
+                chances = found.model.predict_proba(X)
+                for name, column in zip(found.model.classes_.tolist(), chances.T, strict=True):
+                    columns[f"p({name})"] = column
+            if novelty:
+                columns |= {"model": found.model.route(X), "novelty": found.model.novelty(X)}
+            writer.write(columns)
+            if labelled:
+                y = encoder.targets(chunk, unlabelled=True, new_classes=True)
+                sums += _sums(answers, y, encoder.target.task == "regression")
+            done += len(chunk)
+            bar(done, table.n_rows, "answering")
+    about: dict[str, Any] = {"rows": done}
+    if sums[0]:
+        about |= _summary(sums, encoder.target.task == "regression")
+    if output is not None:
+        findings = Findings(talk)
+        findings.facts("Answers", {"file": str(output)} | about)
+        findings.print()
+    elif sums[0]:
+        score = ", ".join(f"{name} {value:.4g}" for name, value in about.items())
+        stderr(talk).print(score, highlight=False)
+
+
+def _sums(answers: NDArray, y: NDArray, numbers: bool) -> NDArray[np.float64]:
+    if numbers:
+        return np.array([len(y), np.sum((answers - y) ** 2), y.sum(), np.sum(y**2)], float)
+    pairs = zip(answers.tolist(), y.tolist(), strict=True)
+    known = [a == b for a, b in pairs if b is not None]
+    return np.array([len(known), sum(known), 0, 0], float)
+
+
+def _summary(sums: NDArray, numbers: bool) -> dict[str, float]:
+    n, found, total, squares = sums.tolist()
+    if not numbers:
+        return {"accuracy": found / n}
+    spread = squares - total**2 / n
+    result = {"RMSE": (found / n) ** 0.5}
+    return result if spread <= 0 else {"R²": 1.0 - found / spread} | result
+
+
+# ------------------------------------------------------------------ what they share
+
+
+def opened(data: Path, reading: Reading) -> "Table":
+    """Return a data file as a table."""
+    from dirad.tables import open_table
+
+    return open_table(data, **reading._asdict())
+
+
+def _origin(table: "Table", seed: Any, before: Any = None) -> dict[str, Any]:
+    """Return where a model comes from: its seed, and all files that it was shown."""
+    from dirad.tables import digest
+
+    files = table.files or (table.path,)
+    shown = [{"file": path.name, "sha256": digest(path)} for path in files]
+    return {"seed": seed, "data": [*(before if isinstance(before, list) else ()), *shown]}
+
+
+def encoder_of(found: "ModelFile", path: Path) -> "Encoder":
+    """Return how a model's data files are read."""
+    from dirad.storage import ModelError
+    from dirad.tables import Encoder
+
+    if found.encoder is None:
+        raise Usage(
+            f"{path} was not made from a data file: nobody knows what its inputs are called"
+        )
+    try:
+        return Encoder.from_json(found.encoder)
+    except ValueError as error:
+        raise ModelError(f"{path}: {error}") from error
+
+
+def _tell_ignored(encoder: "Encoder", table: "Table", talk: Output) -> None:
+    ignored = encoder.ignored(table)
+    if ignored:
+        names = ", ".join(ignored[:5]) + (" and others" if len(ignored) > 5 else "")
+        stderr(talk).print(f"ignored columns of {table.path}: {names}", highlight=False)
+
+
+def _check_place(output: Path) -> None:
+    """Refuse a file that could not be written, before anything is computed."""
+    if output.is_dir() or not output.parent.is_dir():
+        raise Usage(f"--output {output}: there is no such folder, or it is one")
+
+
+def _provenance(path: Path) -> Any:
+    from dirad.storage import read
+
+    return read(path).provenance
+
+
+def _checkpoint(job: Job) -> Any:
+    """Return the model that the same command left when it was stopped."""
+    from dirad.storage import read
+
+    if not job.checkpoint.exists():
+        raise Usage(f"--resume: there is no {job.checkpoint}")
+    found = read(job.checkpoint)
+    if found.provenance.get("data") != job.origin["data"]:
+        raise Usage(f"--resume: {job.checkpoint} is of other data")
+    return found.model
+
+
+@contextmanager
+def _interruptions() -> Iterator[Sequence[int]]:
+    """Yield a list that is empty until the user presses Ctrl-C; a second time stops at once."""
+    caught: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _bar(talk: Output, text: str, unit: str) -> Iterator[Any]:
+    """Show a bar with the time left; yield the function that moves it."""
+    console = stderr(talk)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,} " + unit),
+        TimeElapsedColumn(),
+        TextColumn("gone,"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+        console=console,
+        disable=talk.quiet or not console.is_terminal,
+        transient=True,
+    ) as bar:
+        task = bar.add_task(text, total=None)
+        yield lambda done, total, said: bar.update(
+            task, completed=done, total=total, description=said
+        )

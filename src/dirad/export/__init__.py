@@ -1,0 +1,24 @@
+"""A fitted model leaves Python: C, ONNX, a module of its own, formulas, drawings."""
+
+from dirad.export.c import c_size, fixed_bound, to_c
+from dirad.export.c_source import CSize
+from dirad.export.drawing import to_dot, to_svg
+from dirad.export.fixed_point import Fixed
+from dirad.export.formula import Formula, formula_text, to_formula
+from dirad.export.onnx import to_onnx
+from dirad.export.python import to_python
+
+__all__ = [
+    "CSize",
+    "Fixed",
+    "Formula",
+    "c_size",
+    "fixed_bound",
+    "formula_text",
+    "to_c",
+    "to_dot",
+    "to_formula",
+    "to_onnx",
+    "to_python",
+    "to_svg",
+]

@@ -1,0 +1,49 @@
+"""A model as one C99 header: in float, or in whole numbers with a bound of their error."""
+
+from dirad.export.c_fixed import fixed_parts
+from dirad.export.c_float import float_parts
+from dirad.export.c_source import CSize, Parts, check_name, header, size_of
+from dirad.export.exported import Estimator, Exported, exported
+from dirad.export.fixed_point import Fixed, fixed_program
+
+
+def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = None) -> str:
+    """Return a model as a C99 header that takes no memory but the stack.
+
+    It defines ``<name>_predict(x, out)``, which writes the probability of each class or the value
+    of each output, for classifiers ``<name>_predict_class(x)``, and for PREVAL systems
+    of several models ``<name>_route(x)``. Numbers are float; with `fixed` they are whole numbers of 32 bits, and no
+    library is needed: ``fixed=16`` keeps weights in 16 bits and takes inputs from 0 to 1, `Fixed`
+    says other ranges. ``<name>_input(i, value)`` turns a float into an input then.
+
+    In float, inputs whose mean is a thousand times their spread or more lose digits: shift them.
+    """
+    check_name(name)
+    whole = exported(model)
+    return header(whole, _parts(whole, fixed), name)
+
+
+def c_size(model: Estimator, *, fixed: Fixed | int | None = None) -> CSize:
+    """Return the bytes of constants and of scratch that `to_c` needs, its code apart.
+
+    >>> from dirad import DIRADRegressor
+    >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
+    >>> c_size(DIRADRegressor(random_state=0).fit(X, [1, 3, 5, 7, 9, 11]))
+    CSize(flash=10, ram=4)
+    """
+    whole = exported(model)
+    return size_of(whole, _parts(whole, fixed))
+
+
+def fixed_bound(model: Estimator, fixed: Fixed | int = 16) -> float:
+    """Return how far an output in whole numbers may be off, for inputs within their ranges."""
+    whole = exported(model)
+    return fixed_program(whole.members[0].program, _as_fixed(fixed)).error
+
+
+def _as_fixed(fixed: Fixed | int) -> Fixed:
+    return fixed if isinstance(fixed, Fixed) else Fixed(bits=fixed)
+
+
+def _parts(whole: Exported, fixed: Fixed | int | None) -> Parts:
+    return float_parts(whole) if fixed is None else fixed_parts(whole, _as_fixed(fixed))

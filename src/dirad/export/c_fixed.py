@@ -1,0 +1,198 @@
+"""A model in C, in whole numbers: the same loop, with a shift per sum and no library."""
+
+from collections.abc import Iterator, Sequence
+
+from dirad.export.c_source import Parts, Table, real, scratch, table, unsigned
+from dirad.export.exported import Exported
+from dirad.export.fixed_point import (
+    MODULATION,
+    Fixed,
+    FixedMixture,
+    FixedNode,
+    FixedProgram,
+    FixedTerm,
+    fixed_program,
+)
+from dirad.export.program import Program, Transfer
+
+_RUN = """/* Right shifts of negative numbers must keep the sign, as with every common compiler. */
+static inline int32_t {name}_shifted(int64_t value, int shift)
+{
+    return (int32_t)((value + (((int64_t)1 << shift) >> 1)) >> shift);
+}
+
+/* An input as the model takes it; what is beyond its range is taken as its end. */
+static inline int32_t {name}_input(int i, float value)
+{
+    const float low = {NAME}_LOW(i), high = {NAME}_HIGH(i);
+    const float inside = value > low ? (value < high ? value : high) : low;
+    const float scaled = inside * (float)((int32_t)1 << {NAME}_FRACTION(i));
+    (void)i;
+    return (int32_t)(scaled < 0.0f ? scaled - 0.5f : scaled + 0.5f);
+}
+
+/* Walks the tables; the next value goes to `next`. */
+typedef struct {
+    const int32_t *x;
+    const int32_t *v;
+    int32_t *next;
+    unsigned edge, term;
+} {name}_cursor;
+
+static inline int32_t {name}_sum({name}_cursor *c)
+{
+    const unsigned t = c->term++;
+    int64_t z = 0;
+    for (unsigned n = {name}_count[t]; n > 0; n--, c->edge++) {
+        const unsigned s = {name}_source[c->edge];
+        z += (int64_t){name}_weight[c->edge] *
+             (s < {NAME}_N_INPUTS ? c->x[s] : c->v[s - {NAME}_N_INPUTS]);
+    }
+    return {name}_shifted(z, {name}_shift[t]) + {name}_bias[t];
+}
+"""
+
+# e^−t = 2^−(n+f): 2^−f is a polynomial of degree 6, at the Chebyshev nodes of [0, 1].
+_EXPONENTIAL = """
+/* e^-t with 30 bits behind the point, of t >= 0 with `fraction` bits. */
+static inline int32_t {name}_exp(int64_t t, int fraction)
+{
+    static const int32_t c[7] = {
+        1073741823, -744260973, 257938912, -59582935, 10286296, -1369601, 117391
+    };
+    const int64_t y = (t * 1549082005) >> fraction;
+    const int64_t f = y & 0x3fffffff;
+    int64_t p = c[6];
+    if (y >> 30 > 30)
+        return 0;
+    for (int i = 5; i >= 0; i--)
+        p = c[i] + ((p * f) >> 30);
+    return (int32_t)(p >> (y >> 30));
+}
+"""
+
+_LOGISTIC = """
+static inline int32_t {name}_logistic(int32_t z, int fraction)
+{
+    const int64_t small = {name}_exp(z < 0 ? -(int64_t)z : z, fraction);
+    const int32_t high = (int32_t)(((int64_t)1 << 60) / (((int64_t)1 << 30) + small));
+    return z < 0 ? ((int32_t)1 << 30) - high : high;
+}
+"""
+
+_SOFTMAX = """
+static inline void {name}_softmax({name}_cursor *c, const int32_t *z, int n, int fraction)
+{
+    int32_t top = z[0];
+    int64_t sum = 0;
+    for (int i = 1; i < n; i++)
+        top = z[i] > top ? z[i] : top;
+    for (int i = 0; i < n; i++)
+        sum += c->next[i] = {name}_exp((int64_t)top - z[i], fraction);
+    for (int i = 0; i < n; i++, c->next++)
+        *c->next = (int32_t)(((int64_t)*c->next << 30) / sum);
+}
+"""
+
+
+def fixed_parts(whole: Exported, fixed: Fixed) -> Parts:
+    """Return a model's tables and functions in whole numbers."""
+    program = whole.members[0].program
+    made = fixed_program(program, fixed)
+    own_input_tables, input_macros = _inputs(made, fixed)
+    return Parts(
+        number="int32_t",
+        includes=("stdint.h",),
+        remarks=(
+            "Inputs and outputs are whole numbers: {name}_input makes an input of a float; an "
+            f"output is its number / 2^{made.fraction}.",
+            f"No output is off by more than {made.error:.3g}, for inputs within their ranges.",
+        ),
+        macros=(
+            *input_macros,
+            ("OUT_FRACTION", str(made.fraction)),
+            ("ERROR_BOUND", f"{made.error:.9g}"),
+        ),
+        tables=(*_tables(made, fixed.bits), *own_input_tables),
+        functions=_functions(program, made),
+        copies=(_copies(program, made),),
+        scores=(),
+    )
+
+
+def _copies(program: Program, made: FixedProgram) -> list[str]:
+    return [
+        f"{{name}}_shifted({scratch(program, value)}, {shift})"
+        if shift
+        else scratch(program, value)
+        for value, shift in zip(made.outputs, made.shifts, strict=True)
+    ]
+
+
+def _inputs(made: FixedProgram, fixed: Fixed) -> tuple[list[Table], list[tuple[str, str]]]:
+    """Return how a float becomes an input: by one range for all, or by tables."""
+    columns = {
+        "FRACTION": [str(own.fraction) for own in made.inputs],
+        "LOW": [real(own.low) for own in made.inputs],
+        "HIGH": [real(own.high) for own in made.inputs],
+    }
+    if fixed.uniform:
+        return [], [(f"{key}(i)", values[0]) for key, values in columns.items()]
+    types = {"FRACTION": "uint8_t", "LOW": "float", "HIGH": "float"}
+    tables = [table(types[key], key.lower(), values) for key, values in columns.items()]
+    return tables, [(f"{key}(i)", f"{{name}}_{key.lower()}[i]") for key in columns]
+
+
+def _terms(made: FixedProgram) -> list[FixedTerm]:
+    return [t for step in made.steps if isinstance(step, FixedNode) for t in step.terms]
+
+
+def _tables(made: FixedProgram, bits: int) -> Iterator[Table]:
+    terms = _terms(made)
+    yield table(f"int{bits}_t", "weight", (w for term in terms for w in term.weights))
+    yield unsigned("source", (s for term in terms for s in term.sources))
+    yield table("int32_t", "bias", (term.bias for term in terms))
+    yield unsigned("count", (len(term.sources) for term in terms))
+    yield unsigned("shift", (term.shift for term in terms))
+
+
+def _functions(program: Program, made: FixedProgram) -> str:
+    used = {step.transfer for step in program.steps}
+    parts = [_RUN]
+    if used - {Transfer.LINEAR}:
+        parts.append(_EXPONENTIAL)
+    if used & {Transfer.LOGISTIC, Transfer.MODULATED}:
+        parts.append(_LOGISTIC)
+    if Transfer.SOFTMAX in used:
+        parts.append(_SOFTMAX)
+    return "".join([*parts, _program(program, made.steps)])
+
+
+def _program(program: Program, steps: Sequence[FixedNode | FixedMixture]) -> str:
+    lines = [
+        "\nstatic inline void {name}_program_0(const int32_t *x, int32_t *v)\n{",
+        "    {name}_cursor c = { x, v, v, 0, 0 };",
+    ]
+    if any(isinstance(step, FixedNode) and len(step.terms) == 2 for step in steps):
+        lines.append("    int32_t z;")
+    for step in steps:
+        lines += _of_step(program, step)
+    return "\n".join([*lines, "}\n"])
+
+
+def _of_step(program: Program, step: FixedNode | FixedMixture) -> list[str]:
+    if isinstance(step, FixedMixture):
+        start = step.start - program.n_inputs
+        return [f"    {{name}}_softmax(&c, v + {start}, {step.width}, {step.fraction});"]
+    total = "{name}_sum(&c)"
+    if step.transfer == Transfer.LINEAR:
+        return [f"    *c.next++ = {total};"]
+    fraction = step.terms[-1].format.fraction
+    logistic = f"{{name}}_logistic({total}, {fraction})"
+    if step.transfer == Transfer.LOGISTIC:
+        return [f"    *c.next++ = {logistic};"]
+    one = f"((int32_t)1 << {MODULATION})"
+    return [
+        f"    z = {total};",
+        f"    *c.next++ = {{name}}_shifted((int64_t)z * ({logistic} - {one}), {step.shift});",
+    ]

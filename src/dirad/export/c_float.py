@@ -1,0 +1,163 @@
+"""A model in C, in float: tables of weights, and a loop over them."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from dirad.export.c_source import Parts, Table, real, scratch, table, unsigned
+from dirad.export.exported import Exported
+from dirad.export.program import Mixture, Node, Program, Term, Transfer
+
+_RUN = """/* Walks the tables; the next value goes to `next`. */
+typedef struct {{
+    const float *x;
+    const float *v;
+    float *next;
+    unsigned edge, term{constant};
+}} {{name}}_cursor;
+
+static inline float {{name}}_sum({{name}}_cursor *c)
+{{
+    float z = {{name}}_bias[c->term];
+    for (unsigned n = {{name}}_count[c->term++]; n > 0; n--, c->edge++) {{
+        const unsigned s = {{name}}_source[c->edge];
+        z += {{name}}_weight[c->edge] *
+             (s < {{NAME}}_N_INPUTS ? c->x[s] : c->v[s - {{NAME}}_N_INPUTS]);
+    }}
+    return z;
+}}
+"""
+
+_NODES = """
+static inline void {{name}}_{transfer}({{name}}_cursor *c, unsigned n)
+{{
+    for (; n > 0; n--) {{
+{body}
+    }}
+}}
+"""
+
+# What a node does with its sums; the next constant is c->constant's.
+_BODIES = {
+    Transfer.LINEAR: """        *c->next++ = {name}_sum(c);""",
+    Transfer.LOGISTIC: """        *c->next++ = 1.0f / (1.0f + expf(-{name}_sum(c)));""",
+    Transfer.MODULATED: """        const float z = {name}_sum(c);
+        *c->next++ = z * (4.0f / (1.0f + expf(-{name}_sum(c))) - 1.0f);""",
+    Transfer.CLIPPED: """        const float z = {name}_sum(c);
+        const float end = {name}_constant[c->constant++];
+        *c->next++ = z > end ? end : z < -end ? -end : z;""",
+    Transfer.LOGARITHM: """        const float z = {name}_sum(c);
+        const float end = {name}_constant[c->constant++];
+        *c->next++ = logf(z > end ? z : end);""",
+    Transfer.SQUARE: """        const float z = {name}_sum(c);
+        *c->next++ = z * z;""",
+    Transfer.EXCEEDS: """        const float z = {name}_sum(c);
+        *c->next++ = fabsf(z) > {name}_constant[c->constant++] ? 1.0f : 0.0f;""",
+}
+
+_MIXTURES = {
+    Transfer.SOFTMAX: """
+static inline void {name}_softmax({name}_cursor *c, const float *z, int n)
+{
+    float top = z[0], sum = 0.0f;
+    for (int i = 1; i < n; i++)
+        top = z[i] > top ? z[i] : top;
+    for (int i = 0; i < n; i++)
+        sum += c->next[i] = expf(z[i] - top);
+    for (int i = 0; i < n; i++)
+        *c->next++ /= sum;
+}
+""",
+    Transfer.SHARE: """
+static inline void {name}_share({name}_cursor *c, const float *z, int n)
+{
+    float sum = 0.0f;
+    for (int i = 0; i < n; i++)
+        sum += z[i];
+    for (int i = 0; i < n; i++)
+        *c->next++ = z[i] / (sum > 1e-37f ? sum : 1e-37f);
+}
+""",
+}
+
+_CONSTANTS = (Transfer.CLIPPED, Transfer.LOGARITHM, Transfer.EXCEEDS)
+
+
+def float_parts(whole: Exported) -> Parts:
+    """Return a model's tables and functions in float."""
+    programs = [member.program for member in whole.members]
+    return Parts(
+        number="float",
+        includes=("math.h", "stdint.h"),
+        remarks=("Inputs and outputs are float.",),
+        macros=(),
+        tables=tuple(_tables(programs)),
+        functions=_functions(programs),
+        copies=tuple([scratch(p, value) for value in p.outputs] for p in programs),
+        scores=tuple(scratch(p, p.score) for p in programs if p.score is not None),
+    )
+
+
+def _nodes(program: Program) -> Iterator[Node]:
+    return (step for step in program.steps if isinstance(step, Node))
+
+
+def _terms(program: Program) -> list[Term]:
+    """Return all sums, in the order of their use; the steepness of σ₁ is folded in."""
+    result = []
+    for node in _nodes(program):
+        result.append(node.first)
+        if node.transfer == Transfer.MODULATED:
+            result.append(node.second.times(node.constant))
+    return result
+
+
+def _constants(program: Program) -> list[float]:
+    return [node.constant for node in _nodes(program) if node.transfer in _CONSTANTS]
+
+
+def _tables(programs: Sequence[Program]) -> Iterator[Table]:
+    terms = [term for program in programs for term in _terms(program)]
+    yield table("float", "weight", (real(w) for term in terms for w in term.weights))
+    yield unsigned("source", (s for term in terms for s in term.sources))
+    yield table("float", "bias", (real(term.bias) for term in terms))
+    yield unsigned("count", (len(term.sources) for term in terms))
+    constants = [c for program in programs for c in _constants(program)]
+    if constants:
+        yield table("float", "constant", map(real, constants))
+
+
+def _functions(programs: Sequence[Program]) -> str:
+    used = {step.transfer for program in programs for step in program.steps}
+    with_constants = any(_constants(program) for program in programs)
+    parts = [_RUN.format(constant=", constant" if with_constants else "")]
+    for transfer, body in _BODIES.items():
+        if transfer in used:
+            parts.append(_NODES.format(transfer=transfer, body=body))
+    parts += [source for transfer, source in _MIXTURES.items() if transfer in used]
+    edge = term = constant = 0
+    for i, program in enumerate(programs):
+        places = [edge, term, constant] if with_constants else [edge, term]
+        parts.append(_program(i, program, places))
+        own = _terms(program)
+        edge, term = edge + sum(len(t.sources) for t in own), term + len(own)
+        constant += len(_constants(program))
+    return "".join(parts)
+
+
+def _program(i: int, program: Program, places: Sequence[int]) -> str:
+    """Return the function that walks one program, from these places of the tables on."""
+    begin = ", ".join(map(str, places))
+    lines = [
+        f"\nstatic inline void {{name}}_program_{i}(const float *x, float *v)\n{{",
+        f"    {{name}}_cursor c = {{ x, v, v, {begin} }};",
+    ]
+    for transfer, steps in groupby(program.steps, key=lambda step: step.transfer):
+        some = list(steps)
+        mixtures = [step for step in some if isinstance(step, Mixture)]
+        lines += [
+            f"    {{name}}_{transfer}(&c, v + {step.start - program.n_inputs}, {step.width});"
+            for step in mixtures
+        ]
+        if not mixtures:
+            lines.append(f"    {{name}}_{transfer}(&c, {len(some)});")
+    return "\n".join([*lines, "}\n"])

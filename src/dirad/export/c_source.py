@@ -1,0 +1,301 @@
+"""What C in float and in whole numbers have in common: names, tables, the frame of the header."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from dirad.export.exported import Exported, Member
+from dirad.export.program import Program
+
+NUMBERS_PER_LINE = 8
+
+
+class CSize(NamedTuple):
+    """Bytes that a model needs, its code apart."""
+
+    flash: int  # constants
+    ram: int  # scratch, on the stack while it answers
+
+
+class Table(NamedTuple):
+    """An array of constants."""
+
+    type: str
+    name: str
+    values: tuple[str, ...]
+
+    @property
+    def n_bytes(self) -> int:
+        """The size of the table."""
+        return len(self.values) * {"float": 4}.get(self.type, _bits(self.type) // 8)
+
+    def source(self, prefix: str) -> str:
+        """Return the declaration."""
+        lines = [
+            "    " + ", ".join(self.values[i : i + NUMBERS_PER_LINE])
+            for i in range(0, len(self.values), NUMBERS_PER_LINE)
+        ]
+        inside = ",\n".join(lines)
+        return (
+            f"static const {self.type} {prefix}_{self.name}[{len(self.values)}] = {{\n{inside}\n}};"
+        )
+
+
+def _bits(kind: str) -> int:
+    found = re.search(r"\d+", kind)
+    return int(found.group()) if found else 0
+
+
+def table(kind: str, name: str, values: Iterable[object]) -> Table:
+    """Return a table; one without entries gets a 0, for C knows no empty arrays."""
+    return Table(kind, name, tuple(str(value) for value in values) or ("0",))
+
+
+def unsigned(name: str, values: Iterable[int]) -> Table:
+    """Return a table of whole numbers from 0, in the smallest type that holds them."""
+    values = list(values)
+    most = max(values, default=0)
+    return table(f"uint{8 if most < 2**8 else 16 if most < 2**16 else 32}_t", name, values)
+
+
+def real(number: float) -> str:
+    """Return a literal of type float.
+
+    >>> real(0.1), real(2.0)
+    ('0.1f', '2.0f')
+    """
+    text = f"{number:.9g}"
+    if number != 0.0 and abs(number) < 1e-37:
+        text = "0"
+    if abs(number) > 3e38:
+        raise ValueError(f"a number of the model is too large for float: {number!r}")
+    return f"{text}f" if re.search(r"[.e]", text) else f"{text}.0f"
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot begin the names in a C program."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise ValueError(f"name must be letters, digits and _, and begin with a letter: {name!r}")
+
+
+def text(words: str) -> str:
+    """Return a string literal, safe in any source.
+
+    >>> print(text('a "b"?'))
+    "a \\042b\\042\\077"
+    """
+    safe = set(range(32, 127)) - set(b'"\\?')
+    inside = "".join(chr(b) if b in safe else f"\\{b:03o}" for b in words.encode())
+    return f'"{inside}"'
+
+
+class Parts(NamedTuple):
+    """What one number type makes of a model; {name} and {NAME} stand for the name of it."""
+
+    number: str  # its type
+    includes: tuple[str, ...]
+    remarks: tuple[str, ...]
+    macros: tuple[tuple[str, str], ...]
+    tables: tuple[Table, ...]
+    functions: str  # of transfers and programs
+    copies: tuple[Sequence[str], ...]  # of each program: its outputs, by their order
+    scores: tuple[str, ...]  # of each program, where there are several
+
+    def named(self, name: str) -> "Parts":
+        """Return the same with the name in its places."""
+
+        def put(source: str) -> str:
+            return source.replace("{name}", name).replace("{NAME}", name.upper())
+
+        return self._replace(
+            remarks=tuple(map(put, self.remarks)),
+            macros=tuple((key, put(value)) for key, value in self.macros),
+            functions=put(self.functions),
+            copies=tuple([put(copy) for copy in own] for own in self.copies),
+        )
+
+
+_FRAME = """/* {title}.
+ *
+ * Made by dirad. C99, no memory but the stack.
+ * Flash: {flash} bytes of constants, and the code. RAM: {ram} bytes of scratch.
+{remarks} */
+#ifndef {upper}_H
+#define {upper}_H
+
+{includes}
+
+{macros}
+
+{tables}
+
+{functions}
+{answers}
+#endif
+"""
+
+_PREDICT = """/* {what}. */
+static inline void {name}_predict(const {number} *x, {number} *out)
+{{
+    {number} v[{upper}_N_SCRATCH] = {{ 0 }};
+    {name}_program_0(x, v);
+{copies}
+}}
+"""
+
+_ROUTE = """static inline void {name}_run(int model, const {number} *x, {number} *v)
+{{
+    switch (model) {{
+{cases}
+    }}
+}}
+
+static inline {number} {name}_score(int model, const {number} *v)
+{{
+    switch (model) {{
+{scores}
+    }}
+}}
+
+/* The place of the model that answers in {upper}_MODELS. */
+static inline int {name}_route(const {number} *x)
+{{
+    {number} v[{upper}_N_SCRATCH] = {{ 0 }};
+    {number} least = 0;
+    int best = 0;
+    for (int model = 0; model < {upper}_N_MODELS; model++) {{
+        {name}_run(model, x, v);
+        const {number} score = {name}_score(model, v);
+        if (model == 0 || score <= least) {{ /* of equals the newest */
+            least = score;
+            best = model;
+        }}
+    }}
+    return {name}_answered_by[best];
+}}
+
+/* The probability of each class. */
+static inline void {name}_predict(const {number} *x, {number} *out)
+{{
+    {number} v[{upper}_N_SCRATCH] = {{ 0 }};
+    const int model = {name}_route(x);
+    {name}_run(model, x, v);
+    for (int i = 0; i < {upper}_N_OUTPUTS; i++)
+        out[i] = 0;
+    switch (model) {{
+{copies}
+    }}
+}}
+"""
+
+_CLASS = """
+/* The number of the most probable class; {upper}_CLASSES names them. */
+static inline int {name}_predict_class(const {number} *x)
+{{
+    {number} out[{upper}_N_OUTPUTS];
+    int best = 0;
+    {name}_predict(x, out);
+    for (int i = 1; i < {upper}_N_OUTPUTS; i++)
+        if (out[i] > out[best])
+            best = i;
+    return best;
+}}
+"""
+
+
+def size_of(whole: Exported, parts: Parts) -> CSize:
+    """Return what the constants and the scratch take; a number has 4 bytes."""
+    flash = sum(table.n_bytes for table in _tables(whole, parts))
+    return CSize(flash, 4 * _n_scratch(whole))
+
+
+def header(whole: Exported, parts: Parts, name: str) -> str:
+    """Return the whole header."""
+    upper, parts = name.upper(), parts.named(name)
+    size = size_of(whole, parts)
+    text_of = {"name": name, "upper": upper, "number": parts.number}
+    macros = [*_macros(whole), *parts.macros]
+    answers = _routed(whole, parts, text_of) if whole.routed else _only(whole, parts, text_of)
+    if whole.classes is not None:
+        answers += _CLASS.format(**text_of)
+    return _FRAME.format(
+        title=_comment(whole.title),
+        flash=size.flash,
+        ram=size.ram,
+        remarks="".join(f" * {_comment(remark)}\n" for remark in parts.remarks),
+        upper=upper,
+        includes="\n".join(f"#include <{file}>" for file in parts.includes),
+        macros="\n".join(f"#define {upper}_{key} {value}" for key, value in macros),
+        tables="\n".join(table.source(name) for table in _tables(whole, parts)),
+        functions=parts.functions,
+        answers=answers,
+    )
+
+
+def _comment(words: str) -> str:
+    return words.replace("*/", "* /").replace("\n", " ")
+
+
+def _n_scratch(whole: Exported) -> int:
+    return max(m.program.n_values - m.program.n_inputs for m in whole.members)
+
+
+def _tables(whole: Exported, parts: Parts) -> list[Table]:
+    routing = [unsigned("answered_by", (m.answered_by for m in whole.members))]
+    return [*parts.tables, *(routing if whole.routed else [])]
+
+
+def _macros(whole: Exported) -> list[tuple[str, str]]:
+    def names(words: Iterable[str]) -> str:
+        return "{ " + ", ".join(map(text, words)) + " }"
+
+    macros = [
+        ("N_INPUTS", str(len(whole.inputs))),
+        ("N_OUTPUTS", str(len(whole.outputs))),
+        ("N_SCRATCH", str(_n_scratch(whole))),
+        ("INPUTS", names(whole.inputs)),
+        ("CLASSES" if whole.classes is not None else "OUTPUTS", names(whole.outputs)),
+    ]
+    if whole.routed:
+        numbers = ", ".join(str(member.number) for member in whole.members)
+        macros += [("N_MODELS", str(len(whole.members))), ("MODELS", f"{{ {numbers} }}")]
+    return macros
+
+
+def _only(whole: Exported, parts: Parts, text_of: dict[str, str]) -> str:
+    what = (
+        "The probability of each class" if whole.classes is not None else "The value of each output"
+    )
+    return _PREDICT.format(
+        what=what, copies=_copies(whole.members[0], parts.copies[0], "    "), **text_of
+    )
+
+
+def _routed(whole: Exported, parts: Parts, text_of: dict[str, str]) -> str:
+    def cases(bodies: Sequence[str]) -> str:
+        labels = [f"    case {i}:" for i in range(len(bodies) - 1)] + ["    default:"]
+        return "\n".join(f"{label}\n{body}" for label, body in zip(labels, bodies, strict=True))
+
+    name, end = text_of["name"], "\n        break;"
+    copies = [
+        _copies(member, own, "        ") + end
+        for member, own in zip(whole.members, parts.copies, strict=True)
+    ]
+    return _ROUTE.format(
+        cases=cases([f"        {name}_program_{i}(x, v);{end}" for i in range(len(copies))]),
+        scores=cases([f"        return {score};" for score in parts.scores]),
+        copies=cases(copies),
+        **text_of,
+    )
+
+
+def _copies(member: Member, values: Sequence[str], indent: str) -> str:
+    return "\n".join(
+        f"{indent}out[{column}] = {value};"
+        for column, value in zip(member.columns, values, strict=True)
+    )
+
+
+def scratch(program: Program, value: int) -> str:
+    """Return where a computed value stands."""
+    return f"v[{value - program.n_inputs}]"

@@ -1,0 +1,243 @@
+"""A program in whole numbers: which scale each value has, and how far it may be off.
+
+A value v is kept as the integer v · 2^fraction in 32 bits. The ranges of the inputs give, by
+interval arithmetic, the range of every value and so its scale; the same walk adds up what rounding
+does to it. A weighted sum runs in 64 bits: each weight is scaled so that all products of a sum
+have the same fraction.
+
+e^−t, of which everything else is made, is off by `EXPONENTIAL` at most: 2^−n times a polynomial of
+degree 6 (off by 1.4e-9), evaluated in 30 bits with 15 roundings of 2^−30 at most.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dirad.export.program import Mixture, Node, Program, Term, Transfer
+
+UNIT = 30  # fraction of a share between 0 and 1
+MODULATION = 28  # fraction of σ₁, which lies between −1 and 3
+LARGEST = 30  # bits of a value, one less than there are
+SUM = 61  # bits of a sum
+EXPONENTIAL = 2.0**-26
+LOGISTIC = EXPONENTIAL + 2.0**-UNIT  # a division more
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """How a model is put in whole numbers.
+
+    Attributes
+    ----------
+    bits : 16 or 32, of a weight; values have 32, sums 64
+    low, high : range of the inputs, one for all or one for each; what is beyond is taken as its end
+    """
+
+    bits: int = 16
+    low: float | Sequence[float] = 0.0
+    high: float | Sequence[float] = 1.0
+
+    def __post_init__(self) -> None:
+        if self.bits not in (16, 32):
+            raise ValueError(f"fixed: bits must be 16 or 32, got {self.bits!r}")
+
+    @property
+    def uniform(self) -> bool:
+        """Is the range the same for all inputs?"""
+        return isinstance(self.low, int | float) and isinstance(self.high, int | float)
+
+    def ranges(self, n_inputs: int) -> list[tuple[float, float]]:
+        """Return the range of each input."""
+        lows, highs = (
+            [float(end)] * n_inputs if isinstance(end, int | float) else [float(e) for e in end]
+            for end in (self.low, self.high)
+        )
+        for name, ends in (("low", lows), ("high", highs)):
+            if len(ends) != n_inputs:
+                raise ValueError(f"fixed: {name} has {len(ends)} ends for {n_inputs} inputs")
+        for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
+            if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+                raise ValueError(f"fixed: input {i} has the range {low} to {high}")
+        return list(zip(lows, highs, strict=True))
+
+
+class Format(NamedTuple):
+    """A value: its scale, its range, and how far it may be off."""
+
+    fraction: int
+    low: float
+    high: float
+    error: float
+
+    @property
+    def largest(self) -> float:
+        """The largest |value|, its error included."""
+        return max(abs(self.low), abs(self.high)) + self.error
+
+
+class FixedTerm(NamedTuple):
+    """A sum in whole numbers: (Σ weight · value) >> shift, + bias."""
+
+    weights: tuple[int, ...]
+    sources: tuple[int, ...]
+    shift: int
+    bias: int
+    format: Format
+
+
+class FixedNode(NamedTuple):
+    """A node in whole numbers."""
+
+    transfer: Transfer
+    terms: tuple[FixedTerm, ...]
+    shift: int  # of the product, where the node is modulated
+    format: Format
+
+
+class FixedMixture(NamedTuple):
+    """A softmax of a run of values, which have the same fraction."""
+
+    start: int
+    width: int
+    fraction: int
+    format: Format
+
+
+class FixedProgram(NamedTuple):
+    """A program in whole numbers."""
+
+    inputs: tuple[Format, ...]
+    steps: tuple[FixedNode | FixedMixture, ...]
+    outputs: tuple[int, ...]
+    shifts: tuple[int, ...]  # that bring each output to the common fraction
+    fraction: int  # of the outputs
+    error: float  # of the outputs, at most
+
+
+def fixed_program(program: Program, fixed: Fixed) -> FixedProgram:
+    """Choose the scales of all values, and bound their errors."""
+    mixed = [step.sources for step in program.steps if isinstance(step, Mixture)]
+    most: dict[int, int] = {}  # the largest fraction that a value may have
+    formats, steps = _walk(program, fixed, most)
+    while True:  # values that are mixed need the same
+        least = {v: min(formats[i].fraction for i in group) for group in mixed for v in group}
+        if all(formats[value].fraction == fraction for value, fraction in least.items()):
+            break
+        most = least
+        formats, steps = _walk(program, fixed, most)
+    outputs = [formats[value] for value in program.outputs]
+    fraction = min(output.fraction for output in outputs)
+    return FixedProgram(
+        inputs=tuple(formats[: program.n_inputs]),
+        steps=tuple(steps),
+        outputs=program.outputs,
+        shifts=tuple(output.fraction - fraction for output in outputs),
+        fraction=fraction,
+        error=max(output.error for output in outputs) + 2.0**-fraction,
+    )
+
+
+def _walk(
+    program: Program, fixed: Fixed, most: dict[int, int]
+) -> tuple[list[Format], list[FixedNode | FixedMixture]]:
+    formats = [_input(*ends) for ends in fixed.ranges(program.n_inputs)]
+    steps: list[FixedNode | FixedMixture] = []
+    for value, step in program.numbered:
+        if isinstance(step, Mixture):
+            mixed = _mixture(step, formats)
+            steps.append(mixed)
+            formats += [mixed.format] * step.width
+        else:
+            node = _node(step, formats, fixed.bits, most.get(value, LARGEST))
+            steps.append(node)
+            formats.append(node.format)
+    return formats, steps
+
+
+def _fraction(largest: float, most: int = LARGEST) -> int:
+    """Return the largest fraction with which so large a value fits."""
+    fraction = min(LARGEST - math.frexp(largest)[1], most)
+    if fraction < 0:
+        raise ValueError(
+            f"a value of {largest:.3g} is too large for whole numbers of 32 bits: scale the inputs"
+        )
+    return fraction
+
+
+def _input(low: float, high: float) -> Format:
+    fraction = _fraction(max(abs(low), abs(high)))
+    return Format(fraction, low, high, 2.0**-fraction)
+
+
+def _term(term: Term, formats: Sequence[Format], bits: int, most: int = LARGEST) -> FixedTerm:
+    """Return a sum in whole numbers; `most` limits the fraction of its result."""
+    ends = [sorted((w * formats[s].low, w * formats[s].high)) for s, w in term.edges]
+    low, high = (term.bias + sum(end[i] for end in ends) for i in (0, 1))
+    largest = abs(term.bias) + sum(abs(w) * formats[s].largest for s, w in term.edges)
+    # The fraction of the products: no weight may need more bits than it has, nor the sum.
+    common = SUM - math.frexp(largest)[1]
+    for source, weight in term.edges:
+        common = min(common, formats[source].fraction + bits - 1 - math.frexp(weight)[1])
+    fraction = _fraction(largest, min(most, common))
+    limit = 2 ** (bits - 1) - 1
+    weights, error = [], 2.0**-fraction  # the roundings of the bias and of the shift
+    for source, weight in term.edges:
+        own = formats[source]
+        scale = 2.0 ** (common - own.fraction)
+        whole = max(-limit, min(limit, round(weight * scale)))
+        weights.append(whole)
+        error += abs(weight) * own.error + abs(whole / scale - weight) * own.largest
+    bias = round(term.bias * 2.0**fraction)
+    shift = common - fraction
+    return FixedTerm(tuple(weights), term.sources, shift, bias, Format(fraction, low, high, error))
+
+
+def _node(node: Node, formats: Sequence[Format], bits: int, most: int) -> FixedNode:
+    match node.transfer:
+        case Transfer.LINEAR:
+            z = _term(node.first, formats, bits, most)
+            return FixedNode(node.transfer, (z,), 0, z.format)
+        case Transfer.LOGISTIC:
+            z = _term(node.first, formats, bits)
+            ends = _logistic(z.format.low), _logistic(z.format.high)
+            error = 0.25 * z.format.error + LOGISTIC
+            return FixedNode(node.transfer, (z,), 0, Format(UNIT, *ends, error))
+        case Transfer.MODULATED:
+            z = _term(node.first, formats, bits)
+            m = _term(node.second.times(node.constant), formats, bits)
+            return _modulated(z, m)
+    raise ValueError(
+        f"a program with the step '{node.transfer}' has no bound of its error in whole numbers: a "
+        "PREVAL system chooses between models, and the least error may choose another one"
+    )
+
+
+def _modulated(z: FixedTerm, m: FixedTerm) -> FixedNode:
+    """Return z · σ₁(m), with the steepness in m already."""
+    sigma = [4.0 * _logistic(end) - 1.0 for end in (m.format.low, m.format.high)]
+    of_sigma = m.format.error + 4.0 * LOGISTIC
+    corners = [end * s for end in (z.format.low, z.format.high) for s in sigma]
+    error = max(abs(s) for s in sigma) * z.format.error + z.format.largest * of_sigma
+    largest = max(abs(corner) for corner in corners) + error
+    fraction = _fraction(largest, min(LARGEST, z.format.fraction + MODULATION))
+    shift = z.format.fraction + MODULATION - fraction
+    made = Format(fraction, min(corners), max(corners), error + 2.0**-fraction)
+    return FixedNode(Transfer.MODULATED, (z, m), shift, made)
+
+
+def _mixture(step: Mixture, formats: Sequence[Format]) -> FixedMixture:
+    """Return a softmax: p·(1−p) ≤ 1/4, twice, of the logits' error; and each exponential's."""
+    if step.transfer != Transfer.SOFTMAX:
+        raise ValueError(
+            "the classifiers of preset='paper' divide by a sum that may be nearly 0, which has no "
+            "bound of its error in whole numbers: export them in float"
+        )
+    own = [formats[source] for source in step.sources]
+    error = 0.5 * max(f.error for f in own) + (step.width + 2) * EXPONENTIAL
+    made = Format(UNIT, 0.0, 1.0, error)
+    return FixedMixture(step.start, step.width, min(f.fraction for f in own), made)
+
+
+def _logistic(z: float) -> float:
+    return 0.5 * math.tanh(0.5 * z) + 0.5

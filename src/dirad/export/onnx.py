@@ -1,0 +1,219 @@
+"""A model in ONNX, in double precision, for batches of any size.
+
+Nodes that do not depend on each other are computed together: a matrix per level and transfer.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.export.exported import Estimator, Exported, Member, exported
+from dirad.export.extras import needs
+from dirad.export.program import LEAST_SUM, Mixture, Node, Program, Step, Term, Transfer
+
+OPSET, IR_VERSION = 15, 8  # of 2021, which every current runtime reads
+
+
+def to_onnx(model: Estimator) -> bytes:
+    """Return a model as the bytes of an ONNX file.
+
+    The input ``X`` is a double tensor (samples, features). A classifier has the outputs ``label``
+    and ``probabilities`` (samples, classes), a PREVAL system of several
+    models also ``model``, the number of the one that answers; a regressor has ``variable`` (samples, columns).
+    """
+    needs("onnx", "onnx")
+    whole = exported(model)
+    graph = _Graph()
+    answers, route = _route(graph, whole) if whole.routed else _only(graph, whole)
+    if whole.classes is None:
+        graph.output("variable", answers, np.float64, len(whole.outputs))
+    else:
+        labels = _labels(whole.classes)
+        best = graph.op("ArgMax", answers, axis=1, keepdims=0)
+        graph.output("label", graph.op("Gather", graph.constant(labels), best), labels.dtype)
+        graph.output("probabilities", answers, np.float64, len(whole.classes))
+    if route is not None:
+        graph.output("model", route, np.int64)
+    return graph.to_bytes(whole)
+
+
+class _Graph:
+    """Operators and constants, named by their numbers."""
+
+    def __init__(self) -> None:
+        self.onnx = needs("onnx", "onnx")
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.outputs: list[Any] = []
+
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Add an operator with one result; return the result's name."""
+        name = f"t{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, inputs, [name], **attributes))
+        return name
+
+    def constant(self, values: NDArray | Sequence[Any] | float) -> str:
+        """Add a constant; return its name."""
+        name = f"c{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(np.asarray(values), name))
+        return name
+
+    def output(self, name: str, result: str, dtype: Any, width: int | None = None) -> None:
+        """Give a result a name to the outside: (samples,), or (samples, width)."""
+        helper = self.onnx.helper
+        self.nodes.append(helper.make_node("Identity", [result], [name]))
+        shape = ["samples"] if width is None else ["samples", width]
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        self.outputs.append(helper.make_tensor_value_info(name, kind, shape))
+
+    def to_bytes(self, whole: Exported) -> bytes:
+        helper = self.onnx.helper
+        shape = ["samples", len(whole.inputs)]
+        given = helper.make_tensor_value_info("X", self.onnx.TensorProto.DOUBLE, shape)
+        graph = helper.make_graph(self.nodes, "dirad", [given], self.outputs, self.constants)
+        made = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="dirad",
+            doc_string=whole.title,
+        )
+        self.onnx.checker.check_model(made)
+        return made.SerializeToString(deterministic=True)
+
+
+def _labels(classes: Sequence[Any]) -> NDArray:
+    labels = np.array(classes)
+    return labels.astype(object) if labels.dtype.kind == "U" else labels
+
+
+def _only(graph: _Graph, whole: Exported) -> tuple[str, None]:
+    return _member(graph, whole.members[0], len(whole.outputs))[0], None
+
+
+def _route(graph: _Graph, whole: Exported) -> tuple[str, str]:
+    """Return the answers of each sample's model, and its number."""
+    found = [_member(graph, member, len(whole.outputs)) for member in whole.members]
+    scores = graph.op("Concat", *(score for _, score in found), axis=1)
+    # Of equals the newest, which comes last.
+    least = graph.op("ArgMin", scores, axis=1, keepdims=1, select_last_index=1)
+    place = graph.op(
+        "Gather", graph.constant(np.array([m.answered_by for m in whole.members])), least
+    )
+    result = found[0][0]
+    for i, (answers, _) in enumerate(found[1:], start=1):
+        own = graph.op("Equal", place, graph.constant(np.array([i])))
+        result = graph.op("Where", own, answers, result)
+    numbers = graph.constant(np.array([member.number for member in whole.members]))
+    flat = graph.op("Squeeze", graph.op("Gather", numbers, place), graph.constant(np.array([1])))
+    return result, flat
+
+
+def _member(graph: _Graph, member: Member, n_outputs: int) -> tuple[str, str]:
+    """Return one model's answers, in the columns of the whole, and its score."""
+    program = member.program
+    values = _Values(graph, program)
+    for _, steps in groupby(_by_level(program), key=lambda numbered: numbered[0]):
+        values.add([(first, step) for _, first, step in steps])
+    answers = values.columns(program.outputs)
+    if member.columns != tuple(range(n_outputs)):
+        spread = np.zeros((len(member.columns), n_outputs))
+        spread[np.arange(len(member.columns)), member.columns] = 1.0
+        answers = graph.op("MatMul", answers, graph.constant(spread))
+    return answers, values.columns([program.score]) if program.score is not None else ""
+
+
+def _by_level(program: Program) -> list[tuple[int, int, Step]]:
+    """Return level, first value and step: those of a level do not depend on each other."""
+    level = dict.fromkeys(range(program.n_inputs), 0)
+    result = []
+    for first, step in program.numbered:
+        own = 1 + max((level[source] for source in step.sources), default=0)
+        level.update(dict.fromkeys(range(first, first + step.width), own))
+        result.append((own, first, step))
+    return sorted(result, key=lambda row: row[:2])
+
+
+class _Values:
+    """The values computed so far: the columns of one tensor."""
+
+    def __init__(self, graph: _Graph, program: Program) -> None:
+        self.graph = graph
+        self.tensor = "X"
+        self.place = {i: i for i in range(program.n_inputs)}  # the column of each value
+
+    def columns(self, values: Sequence[int]) -> str:
+        """Return some values side by side."""
+        places = [self.place[value] for value in values]
+        if places == list(range(len(self.place))):
+            return self.tensor
+        return self.graph.op("Gather", self.tensor, self.graph.constant(np.array(places)), axis=1)
+
+    def add(self, steps: Sequence[tuple[int, Step]]) -> None:
+        """Compute the steps of a level."""
+        parts, order = [self.tensor], []
+        for first, step in steps:
+            if isinstance(step, Mixture):
+                parts.append(self._mixture(step))
+                order += range(first, first + step.width)
+        for transfer in Transfer:
+            own = [
+                (first, step)
+                for first, step in steps
+                if isinstance(step, Node) and step.transfer == transfer
+            ]
+            if own:
+                parts.append(self._nodes(transfer, [step for _, step in own]))
+                order += [first for first, _ in own]
+        self.tensor = self.graph.op("Concat", *parts, axis=1)
+        for value in order:
+            self.place[value] = len(self.place)
+
+    def _mixture(self, step: Mixture) -> str:
+        graph, values = self.graph, self.columns(step.sources)
+        if step.transfer == Transfer.SOFTMAX:
+            return graph.op("Softmax", values, axis=1)
+        total = graph.op("ReduceSum", values, graph.constant(np.array([1])), keepdims=1)
+        return graph.op("Div", values, graph.op("Max", total, graph.constant(LEAST_SUM)))
+
+    def _sums(self, terms: Sequence[Term]) -> str:
+        """Return the sums of these terms: (samples, terms)."""
+        # A matrix needs a row, also where no term has a source.
+        sources = sorted({source for term in terms for source in term.sources}) or [0]
+        row = {source: i for i, source in enumerate(sources)}
+        weights = np.zeros((len(sources), len(terms)))
+        for column, term in enumerate(terms):
+            for source, weight in term.edges:
+                weights[row[source], column] = weight
+        product = self.graph.op("MatMul", self.columns(sources), self.graph.constant(weights))
+        return self.graph.op("Add", product, self.graph.constant([term.bias for term in terms]))
+
+    def _nodes(self, transfer: Transfer, nodes: Sequence[Node]) -> str:
+        graph = self.graph
+        z = self._sums([node.first for node in nodes])
+
+        def constants() -> str:
+            return graph.constant([node.constant for node in nodes])
+
+        match transfer:
+            case Transfer.LOGISTIC:
+                z = graph.op("Sigmoid", z)
+            case Transfer.MODULATED:
+                m = graph.op("Mul", self._sums([node.second for node in nodes]), constants())
+                half, one = graph.constant(0.5), graph.constant(1.0)
+                bent = graph.op("Tanh", graph.op("Mul", m, half))
+                z = graph.op("Mul", z, graph.op("Add", graph.op("Add", bent, bent), one))
+            case Transfer.CLIPPED:
+                c = constants()
+                z = graph.op("Max", graph.op("Min", z, c), graph.op("Neg", c))
+            case Transfer.LOGARITHM:
+                z = graph.op("Log", graph.op("Max", z, constants()))
+            case Transfer.SQUARE:
+                z = graph.op("Mul", z, z)
+            case Transfer.EXCEEDS:
+                more = graph.op("Greater", graph.op("Abs", z), constants())
+                z = graph.op("Cast", more, to=graph.onnx.TensorProto.DOUBLE)
+        return z

@@ -1,0 +1,178 @@
+"""A model as a Python module of its own, which needs nothing but `math`."""
+
+from collections.abc import Callable
+
+from dirad.export.exported import Estimator, Exported, exported
+from dirad.export.program import LEAST_SUM, Mixture, Node, Program, Step, Term, Transfer
+
+_HEAD = '''"""{title}.
+
+Made by dirad. Every function takes one sample: a sequence of {n} numbers, in the order of `INPUTS`.
+"""
+
+import math
+
+INPUTS = {inputs!r}
+'''
+
+_FUNCTIONS = {
+    Transfer.LOGISTIC: """
+def _logistic(z):
+    if z >= 0.0:
+        return 1.0 / (1.0 + math.exp(-z))
+    small = math.exp(z) if z > -700.0 else 0.0
+    return small / (1.0 + small)
+""",
+    Transfer.MODULATED: """
+def _sigma(z):
+    return 2.0 * math.tanh(0.5 * z) + 1.0
+""",
+    Transfer.SOFTMAX: """
+def _softmax(values):
+    top = max(values)
+    powers = [math.exp(value - top) for value in values]
+    total = sum(powers)
+    return [power / total for power in powers]
+""",
+    Transfer.SHARE: f"""
+def _share(values):
+    total = max(sum(values), {LEAST_SUM!r})
+    return [value / total for value in values]
+""",
+}
+
+_CLASSIFIER = '''
+CLASSES = {classes!r}
+
+
+def predict_proba(x):
+    """Return the probability of each class, in the order of `CLASSES`."""
+{body}
+
+def predict(x):
+    """Return the most probable class."""
+    answers = predict_proba(x)
+    return CLASSES[answers.index(max(answers))]
+'''
+
+_REGRESSOR = '''
+
+def predict(x):
+    """Return {what}."""
+    return _model_0(x)[0]{which}
+'''
+
+_ROUTING = '''
+MODELS = {functions}
+NUMBERS = {numbers!r}
+COLUMNS = {columns!r}  # of the classes that each model knows
+ANSWERED_BY = {answered_by!r}  # of models of the same inputs the one last in use
+
+
+def _answer(x):
+    """Return which model knows the sample best, and what the one that answers says."""
+    found = [model(x) for model in MODELS]
+    best = 0
+    for i, (_, score) in enumerate(found):
+        if score <= found[best][1]:  # of equals the newest
+            best = i
+    return ANSWERED_BY[best], found[ANSWERED_BY[best]][0]
+
+
+def route(x):
+    """Return the number of the model that answers."""
+    return NUMBERS[_answer(x)[0]]
+'''
+
+_ONE = """    return _model_0(x)[0]
+"""
+_SCATTERED = """    answer = [0.0] * len(CLASSES)
+    model, known = _answer(x)
+    for column, share in zip(COLUMNS[model], known):
+        answer[column] = share
+    return answer
+"""
+
+
+def to_python(model: Estimator) -> str:
+    """Return a model as the source of a module that imports nothing but `math`.
+
+    It has `predict(x)`, for classifiers `predict_proba(x)` and for PREVAL systems of several
+    models `route(x)`, each for one sample. Answers differ from the model's by rounding alone.
+
+    >>> from dirad import DIRADRegressor
+    >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
+    >>> source = to_python(DIRADRegressor(random_state=0).fit(X, [1, 3, 5, 7, 9, 11]))
+    >>> module = {}
+    >>> exec(source, module)
+    >>> round(module["predict"]([1.5]), 1)
+    4.0
+    """
+    whole = exported(model)
+    used = {step.transfer for member in whole.members for step in member.program.steps}
+    parts = [
+        _HEAD.format(title=whole.title, n=len(whole.inputs), inputs=whole.inputs),
+        *(text for transfer, text in _FUNCTIONS.items() if transfer in used),
+        *(_function(i, member.program) for i, member in enumerate(whole.members)),
+        _answers(whole),
+    ]
+    return "\n".join(parts)
+
+
+def _answers(whole: Exported) -> str:
+    if whole.classes is None:
+        what = "the value" if whole.single else "the values, one per column"
+        return _REGRESSOR.format(what=what, which="[0]" if whole.single else "")
+    if not whole.routed:
+        return _CLASSIFIER.format(classes=whole.classes, body=_ONE)
+    routing = _ROUTING.format(
+        functions="(" + "".join(f"_model_{i}, " for i in range(len(whole.members))).rstrip() + ")",
+        numbers=tuple(member.number for member in whole.members),
+        columns=tuple(member.columns for member in whole.members),
+        answered_by=tuple(member.answered_by for member in whole.members),
+    )
+    return routing + "\n" + _CLASSIFIER.format(classes=whole.classes, body=_SCATTERED)
+
+
+def _function(i: int, program: Program) -> str:
+    """Return the source of a function: inputs in, outputs and the score out."""
+
+    def name(value: int) -> str:
+        return f"x[{value}]" if value < program.n_inputs else f"v{value - program.n_inputs}"
+
+    def total(term: Term) -> str:
+        parts = [repr(term.bias)] if term.bias or not term.sources else []
+        return " + ".join([*parts, *(f"{w!r} * {name(s)}" for s, w in term.edges)])
+
+    def expression(step: Step) -> str:
+        if isinstance(step, Mixture):
+            return f"_{step.transfer}([{', '.join(map(name, step.sources))}])"
+        return _OF_NODE[step.transfer](step, total)
+
+    lines = [f"def _model_{i}(x):"]
+    for first, step in program.numbered:
+        names = ", ".join(name(first + k) for k in range(step.width))
+        left = f"[{names}]" if isinstance(step, Mixture) else names
+        lines.append(f"    {left} = {expression(step)}")
+    answers = ", ".join(map(name, program.outputs))
+    score = "None" if program.score is None else name(program.score)
+    return "\n" + "\n".join([*lines, f"    return [{answers}], {score}"]) + "\n"
+
+
+Total = Callable[[Term], str]
+
+_OF_NODE: dict[Transfer, Callable[[Node, Total], str]] = {
+    Transfer.LINEAR: lambda node, total: total(node.first),
+    Transfer.LOGISTIC: lambda node, total: f"_logistic({total(node.first)})",
+    Transfer.MODULATED: lambda node, total: (
+        f"({total(node.first)}) * _sigma({node.constant!r} * ({total(node.second)}))"
+    ),
+    Transfer.CLIPPED: lambda node, total: (
+        f"min(max({total(node.first)}, {-node.constant!r}), {node.constant!r})"
+    ),
+    Transfer.LOGARITHM: lambda node, total: (
+        f"math.log(max({total(node.first)}, {node.constant!r}))"
+    ),
+    Transfer.SQUARE: lambda node, total: f"({total(node.first)}) ** 2",
+    Transfer.EXCEEDS: lambda node, total: f"float(abs({total(node.first)}) > {node.constant!r})",
+}

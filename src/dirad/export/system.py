@@ -1,0 +1,206 @@
+"""The models of a PREVAL system as programs: each answers, and says how little it knows.
+
+A model's score is made of the same steps as any network: L0, the gates, L1, the differences of
+what L1 predicts from what is there. The least score answers.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dirad.estimators import PREVALClassifier
+from dirad.export.program import (
+    SILENCE,
+    Attached,
+    Builder,
+    Program,
+    Signal,
+    Transfer,
+    weighted,
+)
+from dirad.preval.buffer_model import TINY, BufferModel
+from dirad.preval.model import STABLE, Model
+from dirad.preval.prediction import Prediction
+from dirad.preval.stream_model import StreamModel
+
+SUREST = float(np.log((1.0 - TINY) / TINY))  # the activation of an answer that is surest
+
+
+def finished_models(classifier: PREVALClassifier) -> list[Model]:
+    """Return the models of a system that has nothing to adapt, oldest first."""
+    models = classifier.models_
+    if not models:
+        raise ValueError("the system has no model yet: give it samples, then call finish()")
+    for model in models:
+        if model.phase != STABLE:
+            raise ValueError(
+                f"model {model.number} is still adapting ({model.phase}): call finish() first"
+            )
+        if model.l1 is None:
+            raise ValueError(f"model {model.number} has no grown L1, so that none can be exported")
+        if not model.classes:
+            raise ValueError(
+                f"model {model.number} has learned no class, so that it has no answer to export: "
+                f"give it labels, or remove({model.number})"
+            )
+    return models
+
+
+def answerers(classifier: PREVALClassifier, models: Sequence[Model]) -> list[int]:
+    """Return which model answers for each: of rivals, models of one group, the last in use."""
+    groups = [model.group if isinstance(model, BufferModel) else model.number for model in models]
+    used = getattr(classifier._system, "used", {})
+
+    def last_of(group: int) -> int:
+        kin = [i for i in range(len(models)) if groups[i] == group]
+        return max(kin, key=lambda i: used.get(models[i].number, -1))
+
+    return [last_of(group) for group in groups]
+
+
+def model_program(model: Model) -> Program:
+    """Return what a model of a system answers, and its score."""
+    assert model.l1 is not None
+    builder = Builder(model.network.n_inputs)
+    inputs = _scaled_inputs(builder, model)
+    l0 = builder.attach(model.network, inputs)
+    states = _states(builder, model.l1, l0, inputs)
+    gates = _gates(builder, model.l1, states)
+    errors = _errors(builder, model.l1, states, gates)
+    return builder.program(
+        _answers(builder, model, l0, gates), score=_score(builder, model, errors)
+    )
+
+
+def l0_program(model: Model) -> Program:
+    """Return what the L0 of a model answers, by itself."""
+    builder = Builder(model.network.n_inputs)
+    l0 = builder.attach(model.network, _scaled_inputs(builder, model))
+    return builder.program(l0.outputs[_first_output(model) :])
+
+
+# ---------------------------------------------------------------- L0
+
+
+def _scaled_inputs(builder: Builder, model: Model) -> list[Signal]:
+    if not isinstance(model, BufferModel):
+        return builder.inputs
+    return [
+        signal.less(offset, over=spread)
+        for signal, offset, spread in zip(builder.inputs, model.offset, model.spread, strict=True)
+    ]
+
+
+def _first_output(model: Model) -> int:
+    """Return the first output that is the model's own, and not of one that it stands on."""
+    return model.first_output if isinstance(model, BufferModel) else 0
+
+
+def _answers(builder: Builder, model: Model, l0: Attached, gates: Sequence[Signal]) -> list[Signal]:
+    """Return the probability of each of the model's classes."""
+    own = l0.activations[_first_output(model) :]
+    inside = [builder.node(Transfer.CLIPPED, term, constant=SUREST) for term in own]
+    if isinstance(model, StreamModel):
+        warm = [
+            builder.node(Transfer.LOGISTIC, weighted(0.0, [(z, 1.0 / model.temperature)]))
+            for z in inside
+        ]
+        return builder.mixture(Transfer.SHARE, warm)
+    assert isinstance(model, BufferModel)
+    assert model.l1 is not None
+    parts = [[(z, model.sharpness)] for z in inside]
+    for own, share in zip(parts, _class_shares(model, model.l1, gates), strict=True):
+        if share:
+            log = builder.node(
+                Transfer.LOGARITHM, weighted(0.0, [(gate, 1.0) for gate in share]), constant=TINY
+            )
+            own.append((log, model.sharpness))
+    return builder.mixture(Transfer.SOFTMAX, [builder.linear(own) for own in parts])
+
+
+def _class_shares(
+    model: BufferModel, l1: Prediction, gates: Sequence[Signal]
+) -> list[list[Signal]]:
+    """Return the gates of each class; none where they do not know all classes."""
+    none: list[list[Signal]] = [[] for _ in model.classes]
+    if l1.gates is None or l1.gates.n_modes < 2:
+        return none
+    groups = l1.gates.group.tolist()
+    found = [
+        [gate for gate, group in zip(gates, groups, strict=True) if group == code]
+        for code in model.classes
+    ]
+    return found if all(found) else none
+
+
+# ---------------------------------------------------------------- L1
+
+
+def _states(
+    builder: Builder, l1: Prediction, l0: Attached, inputs: Sequence[Signal]
+) -> list[Signal]:
+    """Return the states of L0's nodes as L1 sees them, and what earlier ones predict of inputs."""
+    before: list[list[Signal]] = []
+    for one in l1.earlier:
+        states = _states_on(one, builder.attach(one.l0, inputs), before)
+        before.append(_predicted_inputs(builder, one, states))
+    return _states_on(l1, l0, before)
+
+
+def _states_on(l1: Prediction, l0: Attached, before: Sequence[Sequence[Signal]]) -> list[Signal]:
+    own = [
+        l0.states[node].less(low, over=span)
+        for node, low, span in zip(l1.nodes, l1.low, l1.span, strict=True)
+    ]
+    span = l1.span[: l1.l0.n_inputs]
+    return own + [s.times(1.0 / span[i]) for part in before for i, s in enumerate(part)]
+
+
+def _predicted_inputs(builder: Builder, l1: Prediction, states: Sequence[Signal]) -> list[Signal]:
+    """Return what is predicted of every input; silence where nothing is."""
+    result = [SILENCE] * l1.l0.n_inputs
+    predicted = _predicted(builder, l1, states, _gates(builder, l1, states))
+    for target, signal in zip(l1.targets, predicted, strict=True):
+        node = l1.nodes[target]
+        if node < l1.l0.n_inputs:
+            result[node] = signal.times(l1.span[target])
+    return result
+
+
+def _gates(builder: Builder, l1: Prediction, states: Sequence[Signal]) -> list[Signal]:
+    """Return how much each mode is there; nothing where L1 has no gates."""
+    return [] if l1.gates is None else builder.attach(l1.gates.network, states).outputs
+
+
+def _predicted(
+    builder: Builder, l1: Prediction, states: Sequence[Signal], gates: Sequence[Signal]
+) -> list[Signal]:
+    """Return the predicted state of each target, none where none is predicted confidently."""
+    return [] if l1.network is None else builder.attach(l1.network, [*states, *gates]).outputs
+
+
+def _errors(
+    builder: Builder, l1: Prediction, states: Sequence[Signal], gates: Sequence[Signal]
+) -> list[tuple[Signal, Signal]]:
+    """Return of each target the prediction and the state."""
+    predicted = _predicted(builder, l1, states, gates)
+    targets = l1.targets.tolist() if predicted else []
+    return [(p, states[target]) for p, target in zip(predicted, targets, strict=True)]
+
+
+def _score(builder: Builder, model: Model, errors: Sequence[tuple[Signal, Signal]]) -> Signal:
+    """Return the mean squared error over the inputs, or the share of conflicted nodes (paper)."""
+    assert model.l1 is not None
+    terms = [weighted(0.0, [(p, 1.0), (state, -1.0)]) for p, state in errors]
+    if isinstance(model, BufferModel) and model.settings.score == "squared":
+        nodes = model.l1.nodes[model.l1.targets]
+        own = [t for t, node in zip(terms, nodes, strict=True) if node < model.network.n_inputs]
+        found = [builder.node(Transfer.SQUARE, term) for term in own]
+        return builder.linear([(part, 1.0 / len(found)) for part in found], bias=TINY)
+    assert model.known is not None
+    limits = model.known.mean + model.settings.T_conf * model.known.deviation
+    found = [
+        builder.node(Transfer.EXCEEDS, term, constant=limit)
+        for term, limit in zip(terms, limits, strict=True)
+    ]
+    return builder.linear([(part, 1.0 / len(found)) for part in found])

@@ -1,0 +1,43 @@
+"""The colours of all pictures, and what a weight looks like."""
+
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+from numpy.typing import NDArray
+
+# Blue and vermilion of Okabe and Ito, which the colour-blind tell apart; never lighter than is
+# seen on white.
+POSITIVE, NEGATIVE, NEUTRAL = "#0072b2", "#d55e00", "#8a8a8a"
+INK, PALE, GRID = "#222222", "#666666", "#dddddd"
+INPUT_FILL, OUTPUT_FILL = "#eeeeee", "#ffffff"
+HIDDEN_FILL, HIDDEN_EDGE = "#fdf0b8", "#8a6d00"
+WEIGHTS = LinearSegmentedColormap.from_list(
+    "weights",
+    [
+        (0.0, "#7a3500"),
+        (0.2, NEGATIVE),
+        (0.499, "#f0c3a0"),
+        (0.501, "#b3d4ea"),
+        (0.8, POSITIVE),
+        (1.0, "#003c60"),
+    ],
+)
+
+# Of models that validate.
+NAVY, QUIET, ACCENT, ALERT = "#1b3a4b", "#8fa3ad", "#1f77b4", "#d1495b"
+TASK_COLOURS = ("#1f77b4", "#e07b00", "#2a9d55", "#8e44ad", "#b5762a")
+VERDICT_COLOURS = {"learning": QUIET, "known": NAVY, "new": ALERT, "mixed": "#e9a23b"}
+
+
+def weight_scale(weights: NDArray[np.float64]) -> float:
+    """Return the |w| at which colour and width are full: large, but blind to a few outliers."""
+    return float(np.quantile(np.abs(weights), 0.95)) if np.any(weights) else 1.0
+
+
+def weight_colours(weights: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    """Return one colour per weight: blue above 0, vermilion below, darker with |w|."""
+    return WEIGHTS(0.5 + 0.5 * np.clip(weights / scale, -1, 1))
+
+
+def task_colour(task: int) -> str:
+    """Return the colour of a task; they come again after the last."""
+    return TASK_COLOURS[task % len(TASK_COLOURS)]

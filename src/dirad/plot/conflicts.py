@@ -1,0 +1,207 @@
+"""Conflicts as images: a sample, what L1 predicts of it, and what contradicts."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+
+from dirad.estimators.continual import PREVALClassifier
+from dirad.plot.colours import ACCENT, ALERT, NAVY, QUIET
+from dirad.plot.figure import root, shown
+from dirad.plot.subject import model_of
+from dirad.preval.model import Model
+from dirad.preval.system import System
+
+PIXELS = colormaps["gray_r"].with_extremes(bad="#d5e3ea")
+MOST_ROWS = 6
+
+
+def draw_flow(system: System, batch: NDArray, sample: NDArray) -> Figure:
+    """One batch and one sample, as every stable model sees them.
+
+    Left: the sample, L1's prediction of it and what contradicts; the model with the least score
+    answers. Right: the batch's value against the limit up to which each model calls it known.
+    """
+    models = system.stable[:MOST_ROWS]
+    side = round(np.sqrt(system.n_inputs))
+    route = int(system.route(sample[None])[0])
+    scores = system.scores(sample[None])[0]
+    verdicts = system.judge(batch)[:MOST_ROWS]
+    known = [v for v in verdicts if v.validated]
+    chosen = min(known, key=lambda v: v.value).model if known else None
+    figure = Figure(figsize=(9.5, 1.9 * len(models) + 1.1), layout="constrained")
+    halves: Any = figure.subfigures(1, 2, width_ratios=(1.5, 1))
+    left, right = halves
+    axes: Any = left.subplots(len(models), 3, squeeze=False)
+    for row, model in enumerate(models):
+        view = seen_by(model, sample[None])
+        draw_view(axes[row], view, 0, (side, side), (0.0, 1.0))
+        if row == 0:
+            _name_columns(axes[row], view)
+        ratio = scores[row]
+        mark = "  ← answers" if model.number == route else ""
+        axes[row, 0].set_ylabel(f"model {model.number}", fontsize=10)
+        axes[row, 2].set_xlabel(
+            f"score {ratio:.3f}{mark}",
+            fontsize=9,
+            color=NAVY if mark else QUIET,
+            fontweight="bold" if mark else "normal",
+        )
+    left.suptitle("One sample goes to the model with the least score")
+    ax = right.subplots()
+    places = np.arange(len(verdicts))[::-1]
+    colours = [ACCENT if v.validated else ALERT for v in verdicts]
+    ax.barh(places, [v.value for v in verdicts], color=colours, height=0.5)
+    ax.plot([v.limit for v in verdicts], places, "k|", ms=26, mew=2)
+    ax.annotate("limit", (verdicts[0].limit, places[0] + 0.3), ha="center", va="bottom", fontsize=9)
+    names = [f"model {v.model}" + ("\ntakes it" if v.model == chosen else "") for v in verdicts]
+    ax.set_yticks(places, names)
+    ax.set_xlabel(
+        "how improbable the batch is: 1 − p"
+        if system.settings.buffer_size
+        else "share of invalid samples"
+    )
+    ax.spines[["top", "right"]].set_visible(False)
+    verdict = f"model {chosen} knows it" if chosen is not None else "new to all: a model is opened"
+    right.suptitle(f"One batch: {verdict}")
+    return figure
+
+
+class View(NamedTuple):
+    """Samples as a model sees them; all (samples, inputs)."""
+
+    samples: NDArray[np.float64]
+    predicted: NDArray[np.float64]  # by L1; NaN where it predicts nothing
+    conflicted: NDArray[np.float64]  # 1 where the prediction is contradicted; of many, the share
+
+
+def seen_by(model: Model, X: NDArray) -> View:
+    """Return samples, their inputs as L1 predicts them, and which of them are conflicted."""
+    if model.l1 is None or model.known is None:
+        raise ValueError(
+            f"model {model.number} is {model.phase}: it predicts, and so conflicts, when stable"
+        )
+    inputs, predicted = model.predicted_inputs(X)
+    images = np.full(X.shape, np.nan)
+    images[:, inputs] = predicted
+    return View(X, images, model.conflicted(X)[:, : X.shape[1]].astype(float))
+
+
+def draw_view(
+    axes: Sequence[Axes], view: View, row: int, shape: tuple[int, int], limits: tuple[float, float]
+) -> None:
+    """Draw a sample, its prediction and its conflicts on three axes; white to black are limits."""
+    low, high = limits
+    style: dict[str, Any] = {"aspect": "equal" if shape[0] > 1 else "auto"}
+    for ax, image in zip(axes[:2], (view.samples[row], view.predicted[row]), strict=True):
+        ax.imshow(image.reshape(shape), cmap=PIXELS, vmin=low, vmax=high, **style)
+    faint = low + 3 * (high - low)
+    axes[2].imshow(view.samples[row].reshape(shape), cmap="gray_r", vmin=low, vmax=faint, **style)
+    red = np.zeros((*shape, 4))
+    red[...] = to_rgba(ALERT)
+    red[..., 3] = view.conflicted[row].reshape(shape)
+    axes[2].imshow(red, **style)
+    for ax in axes:
+        ax.set_xticks([])
+        ax.set_yticks([])
+
+
+def _name_columns(axes: Sequence[Axes], view: View) -> None:
+    blank = " (blue: not predicted)" if np.isnan(view.predicted).any() else ""
+    titles = ("the sample", f"predicted by L1{blank}", "conflicted")
+    for ax, title in zip(axes, titles, strict=True):
+        ax.set_title(title, fontsize=9)
+
+
+def image_shape(n_inputs: int) -> tuple[int, int]:
+    """Return the shape of a square image of so many pixels; one row where there is none.
+
+    >>> image_shape(196), image_shape(30)
+    ((14, 14), (1, 30))
+    """
+    side = round(np.sqrt(n_inputs))
+    return (side, side) if side * side == n_inputs and side > 3 else (1, n_inputs)
+
+
+class ConflictDisplay:
+    """What contradicts the predictions of a model: samples, predictions and conflicts as images.
+
+    Up to six samples have a row each; of a larger batch one row shows the means, and the share of
+    samples in which each input is conflicted.
+
+    Parameters
+    ----------
+    view : View
+    names : sequence of str, one per row
+    shape : (rows, columns), optional
+        Of the image whose pixels the inputs are; by default a square, else a single row.
+
+    Attributes
+    ----------
+    axes_ : array of matplotlib Axes, (rows, 3)
+    ax_ : matplotlib Axes, the axes given, or the first
+    figure_ : matplotlib Figure
+    """
+
+    axes_: NDArray
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(
+        self, view: View, names: Sequence[str], *, shape: tuple[int, int] | None = None
+    ) -> None:
+        n_inputs = view.samples.shape[1]
+        self.view = view
+        self.names = names
+        self.shape = image_shape(n_inputs) if shape is None else shape
+        if self.shape[0] * self.shape[1] != n_inputs:
+            raise ValueError(f"shape {self.shape} does not fit {n_inputs} inputs")
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: PREVALClassifier,
+        X: ArrayLike,
+        *,
+        model: int | None = None,
+        shape: tuple[int, int] | None = None,
+        ax: Axes | None = None,
+    ) -> "ConflictDisplay":
+        """Draw samples as a `model` sees them, by default the one that answers each."""
+        X = np.atleast_2d(np.asarray(X, float))
+        route = estimator.route(X) if model is None else np.full(len(X), model)
+        parts = [
+            seen_by(model_of(estimator, int(r)), x[None]) for r, x in zip(route, X, strict=True)
+        ]
+        view = View(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        names = [f"model {number}" for number in route]
+        if len(X) > MOST_ROWS:
+            view = View(*(column.mean(axis=0, keepdims=True) for column in view))
+            names = [f"mean of {len(X)}"]
+        return cls(view, names, shape=shape).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> "ConflictDisplay":
+        """Draw; without axes on a new figure."""
+        rows = len(self.names)
+        height = 1.9 if self.shape[0] > 1 else 0.7
+        if ax is None:
+            figure = shown(figsize=(6.6, height * rows + 0.4), layout="constrained")
+            self.axes_ = figure.subplots(rows, 3, squeeze=False)
+        else:
+            ax.set_axis_off()
+            places = [[(j / 3, 1 - (i + 1) / rows, 0.31, 0.92 / rows) for j in range(3)]
+                      for i in range(rows)]  # fmt: skip
+            self.axes_ = np.array([[ax.inset_axes(at) for at in line] for line in places])
+        limits = float(self.view.samples.min()), float(self.view.samples.max())
+        for i, name in enumerate(self.names):
+            draw_view(self.axes_[i], self.view, i, self.shape, limits)
+            self.axes_[i, 0].set_ylabel(name, fontsize=9)
+        _name_columns(self.axes_[0], self.view)
+        self.ax_ = self.axes_[0, 0] if ax is None else ax
+        self.figure_ = root(self.ax_)
+        return self

@@ -1,0 +1,185 @@
+"use strict";
+// Charts in SVG: growth, the timeline of a stream, and small pictures of pixels.
+
+const LEFT = 58, RIGHT = 8;
+const EVENT_ROWS = [
+  ["edges", ["edge"], "var(--positive)"],
+  ["nodes", ["ENC"], "var(--nodes)"],
+  ["removals", ["edge removed", "node removed", "restored", "kept"], "var(--negative)"],
+];
+
+const lineThrough = (points) =>
+  points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+
+const label = (x, y, text, anchor = "start") =>
+  shape("text", { x, y, "text-anchor": anchor }, text);
+
+/** Ticks of a logarithmic axis: 1, 2, 5 and so on where the span is small, else powers of ten. */
+function logTicks(low, high) {
+  const ticks = [];
+  const factors = high / low > 50 ? [1] : [1, 2, 5];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++)
+    for (const factor of factors) ticks.push(factor * 10 ** power);
+  return ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+}
+
+/** Error, size and events of a model along its steps. Returns a function that moves the cursor. */
+function drawGrowth(place, model, pickStep) {
+  const { steps, at, error, edges, hidden, phases } = model.growth;
+  const width = Math.max(place.clientWidth, 260);
+  const across = width - LEFT - RIGHT;
+  const x = (step) => LEFT + across * step / Math.max(steps, 1);
+  const [top, middle, bottom, end] = [18, 118, 132, 212];
+  const height = end + 14 + 15 * EVENT_ROWS.length + 18;
+  const root = shape("svg", {
+    viewBox: `0 0 ${width} ${height}`, role: "img",
+    "aria-label": `Growth over ${steps} steps to ${model.summary}`,
+    onclick: (event) => {
+      const share = (event.clientX - root.getBoundingClientRect().left) / root.clientWidth;
+      pickStep((share * width - LEFT) / across * steps);
+    },
+  });
+  for (const [phase, from, to] of phases) {
+    const name = ["growing", "exchanging", "settling", "stable"][phase];
+    root.append(shape("rect", {
+      x: x(from), y: top, width: x(to) - x(from), height: end - top,
+      fill: phase % 2 ? "transparent" : "var(--shade)",
+    }));
+    if (x(to) - x(from) > 9 * name.length) root.append(label((x(from) + x(to)) / 2, 12, name, "middle"));
+  }
+  drawError(root, { at, error, x, top, middle, width });
+  drawSizes(root, { at, edges, hidden, x, bottom, end, width });
+  EVENT_ROWS.forEach(([name, kinds, paint], row) => {
+    const y = end + 12 + 15 * row;
+    const ticks = model.changes.filter(([, kind]) => kinds.includes(kind));
+    const path = ticks.map(([step]) => `M${x(step + 1).toFixed(1)} ${y}v11`).join("");
+    root.append(label(LEFT - 5, y + 9, name, "end"), shape("path", { d: path, stroke: paint }));
+  });
+  root.append(label(LEFT, height - 5, "0"), label(width - RIGHT, height - 5, `${steps} steps`, "end"));
+  const cursor = shape("line", { y1: top, y2: height - 18, stroke: "var(--ink)", "stroke-width": 1.5 });
+  root.append(cursor);
+  place.replaceChildren(root);
+  return (step) => {
+    cursor.setAttribute("x1", x(step));
+    cursor.setAttribute("x2", x(step));
+  };
+}
+
+function drawError(root, { at, error, x, top, middle, width }) {
+  const positive = error.filter((value) => value > 0);
+  const low = Math.min(...positive, 1), high = Math.max(...positive, low * 1.01);
+  const y = (value) => middle - (middle - top) * Math.log(Math.max(value, low) / low) / Math.log(high / low);
+  for (const tick of logTicks(low, high))
+    root.append(
+      shape("line", { x1: LEFT, x2: width - RIGHT, y1: y(tick), y2: y(tick), stroke: "var(--line)" }),
+      label(LEFT - 5, y(tick) + 4, number(tick), "end"));
+  const points = at.map((step, i) => [x(step + 1), y(error[i] ?? high)]);
+  root.append(
+    shape("path", { d: lineThrough(points), fill: "none", stroke: "var(--ink)", "stroke-width": 1.5 }),
+    label(width - RIGHT - 4, top + 12, "error", "end"));
+}
+
+function drawSizes(root, { at, edges, hidden, x, bottom, end, width }) {
+  const most = Math.max(...edges, ...hidden, 1);
+  const y = (value) => end - (end - bottom - 8) * value / most;
+  root.append(
+    shape("line", { x1: LEFT, x2: width - RIGHT, y1: end, y2: end, stroke: "var(--line)" }),
+    label(LEFT - 5, y(most) + 4, number(most), "end"), label(LEFT - 5, end + 1, "0", "end"));
+  for (const [values, name, paint] of [[edges, "edges", "var(--positive)"], [hidden, "hidden nodes", "var(--nodes)"]]) {
+    if (!values.length) continue;
+    const last = values.at(-1);
+    const points = at.map((step, i) => [x(step + 1), y(values[i])]);
+    const text = label(width - RIGHT - 4, y(last) + (name === "edges" ? 13 : -4), `${last} ${name}`, "end");
+    text.style.fill = paint;
+    root.append(shape("path", { d: lineThrough(points), fill: "none", stroke: paint, "stroke-width": 1.8 }), text);
+  }
+}
+
+/** Neighbouring places with the same key: [first, last, key]. */
+function runs(keys) {
+  const found = [];
+  keys.forEach((key, i) => {
+    if (found.length && found.at(-1)[2] === key) found.at(-1)[1] = i;
+    else found.push([i, i, key]);
+  });
+  return found;
+}
+
+const VERDICTS = ["known", "mixed", "new", "learning"];
+const MARKS = { opened: "▲", stable: "●", removed: "✕", merged: "✕" };
+
+/** The life of a continual learner: a lane per model, what was said of each batch, how probable. */
+function drawTimeline(place, { model, verdict, stable, p, events }) {
+  const lanes = Math.max(...model) + 1, n = model.length;
+  const width = Math.max(place.clientWidth, 260), lane = 22;
+  const x = (batch) => LEFT + (width - LEFT - RIGHT) * batch / n;
+  const verdictTop = lanes * lane + 12, chanceTop = verdictTop + 30, end = chanceTop + 64;
+  const root = shape("svg", {
+    viewBox: `0 0 ${width} ${end + 20}`, role: "img",
+    "aria-label": `${n} batches went to ${new Set(model).size} models`,
+  });
+  const block = (first, last, y, height, fill, opacity, text) => root.append(shape("rect", {
+    x: x(first), y, height, fill, opacity, width: Math.max(x(last + 1) - x(first), 1.5),
+  }, shape("title", {}, text)));
+  for (let i = 0; i < lanes; i++) root.append(label(LEFT - 5, i * lane + 14, `model ${i}`, "end"));
+  for (const [first, last, key] of runs(model.map((m, i) => `${m} ${stable[i]}`))) {
+    const [number, done] = key.split(" ").map(Number);
+    const text = `batches ${first} to ${last}: model ${number}${done ? "" : ", adapting"}`;
+    block(first, last, number * lane + 2, 12, "var(--accent)", done ? 1 : 0.4, text);
+  }
+  for (const [batch, kind, number] of events) {
+    if (!(kind in MARKS) || number >= lanes) continue;
+    const mark = label(x(Math.min(batch, n)), number * lane + 23, MARKS[kind], "middle");
+    mark.append(shape("title", {}, `batch ${batch}: model ${number} ${kind}`));
+    mark.style.fontSize = "8px";
+    root.append(mark);
+  }
+  root.append(label(LEFT - 5, verdictTop + 12, "verdict", "end"));
+  for (const [first, last, name] of runs(verdict))
+    block(first, last, verdictTop, 16, `var(--${name})`, 1, `batches ${first} to ${last}: ${name}`);
+  drawChances(root, { p, verdict, x, top: chanceTop, bottom: end, width });
+  root.append(label(LEFT, end + 15, "0"), label(width - RIGHT, end + 15, `${n} batches`, "end"));
+  place.replaceChildren(root);
+}
+
+function drawChances(root, { p, verdict, x, top, bottom, width }) {
+  if (p.every((value) => value === null)) return;
+  const LEAST = 1e-12;
+  const y = (value) => top + (bottom - top) * Math.log(Math.max(value, LEAST)) / Math.log(LEAST);
+  for (const [value, text] of [[1, "p = 1"], [1e-6, "10⁻⁶"], [LEAST, "less"]])
+    root.append(
+      shape("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), stroke: "var(--line)" }),
+      label(LEFT - 5, y(value) + 4, text, "end"));
+  p.forEach((value, i) => {
+    if (value !== null)
+      root.append(shape("circle", { cx: x(i + 0.5), cy: y(value), r: 2.5, fill: `var(--${verdict[i]})` }));
+  });
+}
+
+/** An image from values: dark is high, blank is null; `marked` pixels are red. */
+function drawPixels(values, [rows, columns], [low, high], marked = [], text = "") {
+  const root = shape("svg", { viewBox: `0 0 ${columns} ${rows}`, role: "img", "aria-label": text, "shape-rendering": "crispEdges" });
+  const cell = (i, fill, opacity) => root.append(shape("rect", {
+    x: i % columns, y: Math.floor(i / columns), width: 1, height: 1, fill, opacity,
+  }));
+  values.forEach((value, i) => {
+    if (value === null) cell(i, "var(--blank)", 1);
+    else if (value > low) cell(i, "var(--pixel)", clamp((value - low) / (high - low || 1), 0, 1).toFixed(2));
+  });
+  for (const i of marked) cell(i, "var(--alert)", 1);
+  return root;
+}
+
+/** Answers against the truth, with the line on which both are equal. */
+function drawScatter(place, { truth, answers }) {
+  const all = [...truth, ...answers], low = Math.min(...all), high = Math.max(...all);
+  const size = 300, from = 44, to = size - 24;
+  const at = (value) => (value - low) / (high - low || 1) * (to - from);
+  const root = shape("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": `${truth.length} answers against the truth` },
+    shape("path", { d: `M${from} ${to}H${size}M${from} ${to}V0`, stroke: "var(--line)", fill: "none" }),
+    shape("path", { d: `M${from} ${to}L${to} ${from}`, stroke: "var(--quiet)", "stroke-dasharray": "4 4" }),
+    ...truth.map((value, i) => shape("circle", { cx: from + at(value), cy: to - at(answers[i]), r: 3, fill: "var(--accent)", opacity: 0.5 })),
+    label(from, to + 14, number(low, 3)), label(to, to + 14, number(high, 3), "end"), label((from + to) / 2, to + 16, "true", "middle"),
+    label(from - 4, to, number(low, 3), "end"), label(from - 4, from + 4, number(high, 3), "end"), label(from - 4, (from + to) / 2, "answer", "end"));
+  place.replaceChildren(root);
+}

@@ -1,0 +1,78 @@
+"""What the page shows of a stream: the timeline, and who answers which samples."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dirad.estimators.continual import PREVALClassifier
+from dirad.plot.matrices import routing
+from dirad.plot.timeline import moments_of
+from dirad.report.page.numbers import short
+
+
+def timeline_data(estimator: PREVALClassifier) -> dict[str, Any] | None:
+    """Return per batch the model, the verdict and its probability; and all events."""
+    if not estimator.reports_:
+        return None
+    moments = moments_of(estimator)
+    return {
+        "model": [m.model for m in moments],
+        "verdict": [m.verdict for m in moments],
+        "stable": [int(m.phase == "stable") for m in moments],
+        "p": short(np.array([m.p for m in moments]), 3),
+        "events": [[event.batch, event.kind, event.model] for event in estimator.events_],
+    }
+
+
+def event_rows(estimator: PREVALClassifier) -> list[dict[str, Any]]:
+    """Return the events as rows of a table."""
+    return [
+        {
+            "batch": event.batch,
+            "model": event.model,
+            "kind": event.kind,
+            "why": _why(event.evidence),
+        }
+        for event in estimator.events_
+    ]
+
+
+def _why(evidence: dict[str, Any]) -> str:
+    """Return the evidence of an event in a few words."""
+    if "p" in evidence:
+        pairs = zip(evidence["model"], evidence["p"], strict=True)
+        return "; ".join(f"model {model}: p = {p:.2g}" for model, p in pairs)
+    if "value" in evidence:
+        rows = zip(evidence["model"], evidence["value"], evidence["limit"], strict=True)
+        return "; ".join(f"model {m}: {value:.2g}, limit {limit:.2g}" for m, value, limit in rows)
+    known = {"edges": "edges", "hidden": "hidden nodes", "L1_edges": "edges in L1"}
+    parts = [f"{evidence[key]} {name}" for key, name in known.items() if key in evidence]
+    if "reason" in evidence:
+        parts.append(str(evidence["reason"]))
+    if "model" in evidence:
+        parts.append(f"with model {evidence['model']}")
+    return ", ".join(parts)
+
+
+def matrix_table(
+    caption: str, values: NDArray[np.float64], rows: list[Any], columns: list[Any]
+) -> dict[str, Any]:
+    """Return shares as a table; NaN is blank."""
+    return {
+        "caption": caption,
+        "columns": [str(column) for column in columns],
+        "rows": [
+            {"name": str(name), "values": short(line, 3)}
+            for name, line in zip(rows, values, strict=True)
+        ],
+    }
+
+
+def routing_table(
+    estimator: PREVALClassifier, X: NDArray, groups: ArrayLike, what: str
+) -> dict[str, Any]:
+    """Return the share of each true task's (or class's) samples that goes to each model."""
+    shares, names, models = routing(groups, estimator.route(X))
+    caption = f"Who answers: share of each true {what}'s samples that goes to each model"
+    return matrix_table(caption, shares, names, [f"model {number}" for number in models])

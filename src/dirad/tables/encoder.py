@@ -1,0 +1,216 @@
+"""Encoder: from the columns of a table to the numbers a network takes, and to its targets.
+
+It is learned from a training table and stored with the model, so that any other file is read in
+the same way: columns are found by name, in whatever order they are.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.tables.chunk import Chunk
+from dirad.tables.error import TableError, first_repeated, listed, shown
+from dirad.tables.fields import EXACT, Input, Label, Target, need_keys
+from dirad.tables.learning import learn_inputs, learn_target
+from dirad.tables.table import Table
+
+UNSEEN = ("refuse", "zero")
+NO_TARGET = "the target is missing"
+MISSING = "the value is missing (--impute median, when fitting, fills such gaps)"
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Which columns are inputs and how each is encoded; which is the target, and what it holds."""
+
+    inputs: tuple[Input, ...]
+    target: Target
+
+    def __post_init__(self) -> None:
+        names = [field.name for field in self.inputs] + [self.target.name]
+        if not self.inputs:
+            raise ValueError("not a sound encoder: no input")
+        for repeated in (first_repeated(names), first_repeated(self.feature_names)):
+            if repeated is not None:
+                raise ValueError(f"not a sound encoder: two columns are named {shown(repeated)}")
+
+    @classmethod
+    def fit(
+        cls,
+        table: Table,
+        target: str,
+        task: str = "auto",
+        impute: str | None = None,
+        drop: Iterable[str] = (),
+        columns: Iterable[str] | None = None,
+        categories: Iterable[str] = (),
+    ) -> "Encoder":
+        """Learn from a training table how to encode it.
+
+        Parameters
+        ----------
+        table : Table
+        target : the column to be predicted
+        task : {"auto", "classification", "regression"}
+            "auto" is classification if the target holds text, booleans, or few whole numbers: at
+            most 20 different ones, each twice on average. Else it is regression.
+        impute : {None, "median"}
+            None refuses missing values. "median" fills them, here and in prediction, with the
+            median of a number, the most frequent category, the most frequent boolean.
+        drop : columns that are no inputs
+        columns : the inputs, in order; by default all columns but the target
+        categories : columns of numbers that are codes, to be encoded as categories
+
+        Raises
+        ------
+        TableError
+            A column is not there, is empty, or has so many categories that it looks like an id.
+        """
+        if impute not in (None, "median"):
+            raise ValueError(f"impute must be None or 'median', not {impute!r}")
+        table.require(target)
+        drop, categories = set(drop), set(categories)
+        names = list(table.names if columns is None else columns)
+        for name in (*names, *drop, *categories):
+            table.require(name)
+        names = [name for name in names if name != target and name not in drop]
+        inputs = learn_inputs(table, names, categories, impute is not None)
+        goal = learn_target(table, target, task, target in categories)
+        try:
+            return cls(inputs, goal)
+        except ValueError as error:  # two features of one name
+            raise TableError(f"{table.path}: {error}") from error
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the numbers that `transform` gives, in order."""
+        return tuple(name for field in self.inputs for name in field.feature_names())
+
+    def ignored(self, table: Table) -> tuple[str, ...]:
+        """Return the columns of a table that are neither input nor target; check the inputs."""
+        for field in self.inputs:
+            table.require(field.name)
+        known = {field.name for field in self.inputs} | {self.target.name}
+        return tuple(name for name in table.names if name not in known)
+
+    def transform(self, chunk: Chunk, unseen: str = "refuse") -> NDArray[np.float64]:
+        """Return the inputs, one row per row of the chunk, one column per feature name.
+
+        A category that was not seen in training is refused, or with unseen="zero" left as zeros.
+        """
+        if unseen not in UNSEEN:
+            raise ValueError(f"unseen must be one of {UNSEEN}, not {unseen!r}")
+        X = np.zeros((len(chunk), len(self.feature_names)))
+        start = 0
+        for field in self.inputs:
+            stop = start + len(field.feature_names())
+            if field.kind == "category":
+                _one_hot(X[:, start:stop], chunk, field, unseen)
+            else:
+                X[:, start] = _number_input(chunk, field)
+            start = stop
+        return X
+
+    def targets(
+        self, chunk: Chunk, *, unlabelled: bool = False, new_classes: bool = False
+    ) -> NDArray:
+        """Return the targets: numbers in regression, else labels (text, whole numbers, booleans).
+
+        With `unlabelled` a missing number is NaN, a missing label None (the array then holds
+        objects); with `new_classes` a label that training did not show is taken as it is. Both are
+        refused by default.
+        """
+        name = self.target.name
+        if self.target.task == "regression":
+            return _finite(chunk, name, chunk.numbers(name), unlabelled)
+        labels = _labels(chunk, self.target)
+        known = set(self.target.classes)
+        for row, label in enumerate(labels):
+            if label is None and not unlabelled:
+                raise chunk.refusal(row, name, NO_TARGET)
+            if label is not None and label not in known and not new_classes:
+                classes = listed(self.target.classes)
+                raise chunk.refusal(row, name, f"class {shown(label)} is new; known: {classes}")
+        return np.array(labels, object) if None in labels else np.array(labels)
+
+    def read(self, table: Table) -> tuple[NDArray[np.float64], NDArray]:
+        """Return all inputs and targets of a table, in memory."""
+        pairs = [(self.transform(chunk), self.targets(chunk)) for chunk in table.chunks()]
+        X, y = zip(*pairs, strict=True)
+        return np.concatenate(X), np.concatenate(y)
+
+    def with_classes(self, labels: Iterable[Label]) -> "Encoder":
+        """Return an encoder that knows these classes too."""
+        classes = tuple(sorted({*self.target.classes, *labels}))
+        return replace(self, target=replace(self.target, classes=classes))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON: dicts, lists, text, numbers."""
+        return {
+            "inputs": [field.to_json() for field in self.inputs],
+            "target": self.target.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, obj: Any) -> "Encoder":
+        """Return the encoder of what `to_json` gave; anything else is a ValueError."""
+        obj = need_keys(obj, "encoder", ("inputs", "target"))
+        if not isinstance(obj["inputs"], list):
+            raise ValueError("not a sound encoder: the inputs are no list")
+        inputs = tuple(Input.from_json(field) for field in obj["inputs"])
+        return cls(inputs, Target.from_json(obj["target"]))
+
+
+def _number_input(chunk: Chunk, field: Input) -> NDArray[np.float64]:
+    boolean = field.kind == "boolean"
+    values = chunk.booleans(field.name) if boolean else chunk.numbers(field.name)
+    missing = np.isnan(values)
+    if missing.any() and field.fill is None:
+        raise chunk.refusal(int(np.argmax(missing)), field.name, MISSING)
+    return _finite(chunk, field.name, np.where(missing, float(field.fill or 0), values))
+
+
+def _finite(
+    chunk: Chunk, name: str, values: NDArray[np.float64], gaps: bool = False
+) -> NDArray[np.float64]:
+    """Return numbers as they are, if all are finite; NaN is refused unless there may be gaps."""
+    infinite, missing = np.isinf(values), np.isnan(values)
+    if infinite.any():
+        raise chunk.refusal(int(np.argmax(infinite)), name, "the number is infinite")
+    if missing.any() and not gaps:
+        raise chunk.refusal(int(np.argmax(missing)), name, NO_TARGET)
+    return values
+
+
+def _one_hot(X: NDArray[np.float64], chunk: Chunk, field: Input, unseen: str) -> None:
+    """Write a 1 into the column of each row's category."""
+    codes = {category: code for code, category in enumerate(field.categories)}
+    for row, text in enumerate(chunk.texts(field.name)):
+        if text is None:
+            text = field.fill
+            if text is None:
+                raise chunk.refusal(row, field.name, MISSING)
+        if text in codes:
+            X[row, codes[text]] = 1.0
+        elif unseen == "refuse":
+            known = listed(field.categories)
+            reason = f"{shown(text)} was not seen in training; known: {known} (--unseen zero)"
+            raise chunk.refusal(row, field.name, reason)
+
+
+def _labels(chunk: Chunk, target: Target) -> list[Label | None]:
+    """Return the labels in the type of the classes, None where one is missing."""
+    name = target.name
+    if target.kind == "category":
+        return list(chunk.texts(name))
+    if target.kind == "boolean":
+        return [None if np.isnan(value) else bool(value) for value in chunk.booleans(name)]
+    labels: list[Label | None] = []
+    for row, value in enumerate(chunk.numbers(name).tolist()):
+        if value == value and not (value.is_integer() and abs(value) <= EXACT):
+            raise chunk.refusal(row, name, f"{value!r} is no whole number, as the classes are")
+        labels.append(None if value != value else int(value))
+    return labels

@@ -1,0 +1,374 @@
+"""Commands on data and model files: every one that the help shows, on real data."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_iris
+
+import dirad
+from dirad import cli
+from dirad.storage.model_file import packed, read
+from dirad.tables import open_table, write_table
+from streams import samples
+
+DIRAD = (sys.executable, "-c", "from dirad.cli import main; main()")
+
+
+def run(capfdbinary, *arguments):
+    code = cli.run([str(argument) for argument in arguments])
+    captured = capfdbinary.readouterr()
+    return code, captured.out.decode(), captured.err.decode()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with flowers.csv, houses.parquet and a stream of three days."""
+    folder = tmp_path_factory.mktemp("data")
+    iris = load_iris()
+    order = np.random.default_rng(0).permutation(150)
+    names = np.array(["setosa", "versicolor", "virginica"])
+    columns = {
+        "sepal length": iris.data[order, 0],
+        "sepal width": iris.data[order, 1],
+        "petal length": iris.data[order, 2],
+        "petal width": iris.data[order, 3],
+        "garden": np.array(["north", "south", "east"])[np.arange(150) % 3],
+        "species": names[iris.target[order]],
+    }
+    write_table(folder / "flowers.csv", columns)
+    diabetes = load_diabetes()
+    table = dict(zip(diabetes.feature_names, diabetes.data.T, strict=True))
+    write_table(folder / "patients.parquet", table | {"progress": diabetes.target})
+    for name, task in (("day1", 0), ("day2", 1), ("day3", 0)):
+        X, y = samples(task, 800, seed=len(name) + task)
+        inputs = {f"sensor {i}": X[:, i] for i in range(X.shape[1])}
+        write_table(folder / f"{name}.csv", inputs | {"fault": [f"f{label}" for label in y]})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def flowers(folder):
+    """A model of the flowers."""
+    path = folder / "flowers.dirad"
+    command = ["fit", folder / "flowers.csv", "--target", "species", "-o", path, "--quiet"]
+    assert cli.run([*map(str, command), "--max-edges", "12"]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def plant(folder):
+    """A continual model that saw two days."""
+    path = folder / "plant.dirad"
+    command = ["fit", folder / "day1.csv", "--target", "fault", "--continual", "-o", path]
+    assert cli.run([*map(str, command), "--quiet"]) == 0
+    assert cli.run(["learn", str(path), str(folder / "day2.csv"), "--finish", "--quiet"]) == 0
+    return path
+
+
+# ------------------------------------------------------------------ fit, predict, inspect
+
+
+def test_fit_tells_what_was_grown(capfdbinary, folder, tmp_path):
+    path = tmp_path / "model.dirad"
+    code, text, _ = run(
+        capfdbinary, "fit", folder / "flowers.csv", "--target", "species", "-o", path, "--json"
+    )
+    assert code == 0
+    found = json.loads(text)["What was grown"]
+    assert found["task"] == "classification"
+    assert (found["rows"], found["test rows"], found["inputs"]) == (120, 30, 7)
+    assert found["test accuracy"] > 0.85
+    assert not list(tmp_path.glob("*.checkpoint"))
+    assert read(path).provenance["seed"] == 0
+
+
+def test_the_same_seed_gives_the_same_file(capfdbinary, folder, flowers, tmp_path):
+    again = tmp_path / "again.dirad"
+    code, _, errors = run(
+        capfdbinary, "fit", folder / "flowers.csv", "--target", "species", "-o", again,
+        "--max-edges", 12, "--quiet",
+    )  # fmt: skip
+    assert (code, errors) == (0, "")
+    assert again.read_bytes() == flowers.read_bytes()
+
+
+def test_numbers_are_regressed(capfdbinary, folder, tmp_path):
+    path, answers = tmp_path / "p.dirad", tmp_path / "answers.csv"
+    data = folder / "patients.parquet"
+    code, text, _ = run(
+        capfdbinary, "fit", data, "--target", "progress", "--max-edges", 12, "-o", path, "--json"
+    )
+    assert code == 0
+    assert json.loads(text)["What was grown"]["test R²"] > 0.2
+    code, text, _ = run(capfdbinary, "predict", path, data, "-o", answers, "--json")
+    assert code == 0
+    found = json.loads(text)["Answers"]
+    predicted = open_table(answers)
+    values = np.concatenate([chunk.numbers("prediction") for chunk in predicted.chunks()])
+    true = load_diabetes().target
+    r2 = 1 - np.sum((values - true) ** 2) / np.sum((true - true.mean()) ** 2)
+    assert found["R²"] == pytest.approx(r2)
+    assert found["RMSE"] == pytest.approx(np.sqrt(np.mean((values - true) ** 2)))
+    model = dirad.load(path)
+    assert np.array_equal(values, model.predict(load_diabetes().data))
+
+
+def test_predict_writes_answers_and_chances(capfdbinary, folder, flowers):
+    code, text, errors = run(capfdbinary, "predict", flowers, folder / "flowers.csv", "--proba")
+    assert code == 0
+    rows = list(csv.DictReader(text.splitlines()))
+    assert len(rows) == 150
+    assert list(rows[0]) == ["prediction", "p(setosa)", "p(versicolor)", "p(virginica)"]
+    for row in rows:
+        chances = {name: float(row[f"p({name})"]) for name in ("setosa", "versicolor", "virginica")}
+        assert max(chances, key=chances.get) == row["prediction"]
+    assert "accuracy" in errors
+
+
+def test_columns_are_found_by_name(capfdbinary, folder, flowers, tmp_path):
+    table = open_table(folder / "flowers.csv")
+    chunk = next(iter(table.chunks()))
+    turned = {name: chunk.values(name) for name in reversed(table.names) if name != "species"}
+    write_table(tmp_path / "turned.csv", turned | {"extra": [1] * 150})
+    one = run(capfdbinary, "predict", flowers, folder / "flowers.csv")
+    other = run(capfdbinary, "predict", flowers, tmp_path / "turned.csv")
+    assert one[0] == other[0] == 0
+    assert one[1] == other[1]
+    assert "ignored columns" in other[2]
+    assert "extra" in other[2]
+
+
+def test_inspect_tells_all_that_counts(capfdbinary, folder, flowers):
+    code, text, _ = run(capfdbinary, "inspect", flowers, "--data", folder / "flowers.csv", "--json")
+    assert code == 0
+    found = json.loads(text)
+    assert found["Model"]["classes"] == "setosa, versicolor, virginica"
+    assert found["Model"]["edges"] <= 12
+    assert found["Model"]["test accuracy"] > 0.85
+    assert found[f"On {folder / 'flowers.csv'}"]["rows"] == 150
+    names = {row["input"] for row in found["Inputs that count most"]}
+    assert names & {"petal length", "petal width"}
+    assert any("petal" in row["equation"] for row in found["Formula"])
+    assert run(capfdbinary, "inspect", flowers)[0] == 0
+
+
+# ------------------------------------------------------------------ streams
+
+
+def test_learn_says_what_was_known_and_what_was_new(capfdbinary, folder, plant, tmp_path):
+    path = tmp_path / "third.dirad"
+    code, text, _ = run(
+        capfdbinary, "learn", plant, folder / "day3.csv", "-o", path, "--finish", "--json"
+    )
+    assert code == 0
+    found = json.loads(text)
+    assert {row["taken for"] for row in found["What was recognized"]} == {"known"}
+    assert {row["model"] for row in found["What was recognized"]} == {0}
+    assert found["Answers before learning"]["accuracy"] > 0.9
+    model = dirad.load(path)
+    assert [one.phase for one in model.models_] == ["stable", "stable"]
+    assert [entry["file"] for entry in read(path).provenance["data"]] == [
+        "day1.csv", "day2.csv", "day3.csv",
+    ]  # fmt: skip
+
+
+def test_a_continual_model_tells_who_answers(capfdbinary, folder, plant):
+    code, text, _ = run(capfdbinary, "predict", plant, folder / "day2.csv", "--novelty")
+    assert code == 0
+    rows = list(csv.DictReader(text.splitlines()))
+    assert np.mean([row["model"] == "1" for row in rows]) > 0.9
+    assert np.mean([float(row["novelty"]) for row in rows]) < 1
+    assert run(capfdbinary, "inspect", plant)[0] == 0
+
+
+def test_labels_may_be_missing(capfdbinary, folder, plant, tmp_path):
+    text = (folder / "day3.csv").read_text().splitlines()
+    bare = [line.rsplit(",", 1)[0] for line in text]
+    (tmp_path / "bare.csv").write_text("\n".join(bare) + "\n")
+    code, text, _ = run(
+        capfdbinary, "learn", plant, tmp_path / "bare.csv", "-o", tmp_path / "m", "--json"
+    )
+    assert code == 0
+    assert {row["model"] for row in json.loads(text)["What was recognized"]} == {0}
+
+
+# ------------------------------------------------------------------ export and report
+
+
+@pytest.mark.parametrize("to", ["c", "onnx", "python", "formula", "dot", "svg"])
+def test_every_export_is_written(capfdbinary, flowers, tmp_path, to):
+    path = tmp_path / "exported"
+    code, text, errors = run(capfdbinary, "export", flowers, "--to", to, "-o", path, "--json")
+    assert code == 0, errors
+    assert json.loads(text)["Export"]["bytes"] == path.stat().st_size > 100
+
+
+def test_fixed_point_states_its_error(capfdbinary, flowers, tmp_path):
+    path = tmp_path / "fixed.h"
+    code, text, _ = run(
+        capfdbinary, "export", flowers, "--to", "c", "--fixed", 16, "--high", 10, "-o", path,
+        "--json",
+    )  # fmt: skip
+    assert code == 0
+    assert 0 < json.loads(text)["Export"]["largest error"] < 0.1
+
+
+def test_an_exported_module_answers_like_the_model(capfdbinary, folder, flowers):
+    code, text, _ = run(capfdbinary, "export", flowers, "--to", "python")
+    assert code == 0
+    space = {}
+    exec(compile(text, "exported", "exec"), space)
+    found = read(flowers)
+    X = np.random.default_rng(0).uniform(0, 8, (50, 7))
+    expected = found.model.predict_proba(X)
+    assert np.allclose([space["predict_proba"](row.tolist()) for row in X], expected, atol=1e-9)
+
+
+def test_the_report_is_one_page(capfdbinary, folder, flowers, plant, tmp_path):
+    for model, data in ((flowers, "flowers.csv"), (plant, "day2.csv")):
+        path = tmp_path / "report.html"
+        code, _, errors = run(capfdbinary, "report", model, "--data", folder / data, "-o", path)
+        assert code == 0, errors
+        text = path.read_text()
+        assert text.startswith("<!")
+        assert "http://" not in text.split("<body")[0]
+
+
+# ------------------------------------------------------------------ errors
+
+
+def test_errors_name_file_column_and_option(capfdbinary, folder, flowers, plant, tmp_path):
+    bad = tmp_path / "bad.csv"
+    lines = (folder / "flowers.csv").read_text().splitlines()
+    cells = lines[3].split(",")
+    wrong = {
+        "text.csv": ",".join(["tall", *cells[1:]]),
+        "gap.csv": ",".join(["", *cells[1:]]),
+        "category.csv": ",".join([*cells[:4], "moon", cells[5]]),
+    }
+    for name, line in wrong.items():
+        (tmp_path / name).write_text("\n".join([*lines[:3], line, *lines[4:]]) + "\n")
+    (tmp_path / "narrow.csv").write_text("a,b\n1,2\n")
+    bad.write_bytes(b"\x00\x01")
+    csv_file = folder / "flowers.csv"
+    for arguments, code, said in [
+        (("fit", tmp_path / "no.csv", "--target", "y"), 1, "no.csv"),
+        (("fit", csv_file, "--target", "colour"), 1, "colour"),
+        (("fit", csv_file), 2, "--target"),
+        (("fit", csv_file, "--target", "species", "--drop", "roof"), 1, "roof"),
+        (("fit", csv_file, "--target", "species", "--test", "1"), 2, "--test"),
+        (("fit", csv_file, "--target", "species", "-o", tmp_path / "a" / "b"), 2, "--output"),
+        (("fit", csv_file, "--target", "species", "--resume"), 2, "--resume"),
+        (("fit", csv_file, "--target", "sepal width", "--continual"), 2, "--continual"),
+        (("predict", tmp_path / "no.dirad", csv_file), 1, "no.dirad"),
+        (("predict", csv_file, csv_file), 1, "flowers.csv"),
+        (("predict", flowers, tmp_path / "narrow.csv"), 1, "sepal length"),
+        (("predict", flowers, tmp_path / "text.csv"), 1, "'tall'"),
+        (("predict", flowers, tmp_path / "gap.csv"), 1, "missing"),
+        (("predict", flowers, tmp_path / "category.csv"), 1, "'moon'"),
+        (("predict", flowers, csv_file, "--novelty"), 2, "--novelty"),
+        (("predict", flowers, csv_file, "-o", tmp_path / "out.xls"), 1, "out.xls"),
+        (("learn", flowers, csv_file), 2, "--continual"),
+        (("learn", plant, csv_file), 1, "sensor 0"),
+        (("export", flowers, "--to", "rust"), 2, "--to"),
+        (("export", flowers, "--to", "onnx"), 2, "--output"),
+        (("export", flowers, "--to", "dot", "--fixed", "16"), 2, "--fixed"),
+        (("report", flowers, "--shape", "3", "3"), 2, "--shape"),
+        (("inspect", bad), 1, "bad.csv"),
+    ]:
+        found, text, errors = run(capfdbinary, *arguments)
+        assert found == code, (arguments, errors)
+        assert said in errors, (arguments, errors)
+        assert errors.startswith("dirad: ")
+        assert errors.count("\n") == 1
+        assert not text
+        if code == 2:
+            assert f"see dirad {arguments[0]} --help" in errors
+    assert "line 4" in run(capfdbinary, "predict", flowers, tmp_path / "text.csv")[2]
+
+
+def test_unseen_categories_may_be_zero(capfdbinary, folder, flowers, tmp_path):
+    text = (folder / "flowers.csv").read_text().replace("north", "moon")
+    (tmp_path / "moon.csv").write_text(text)
+    code, _, _ = run(capfdbinary, "predict", flowers, tmp_path / "moon.csv", "--unseen", "zero")
+    assert code == 0
+
+
+# ------------------------------------------------------------------ stopped and killed
+
+
+def fit_command(folder, path, *more):
+    data = folder / "flowers.csv"
+    return [*DIRAD, "fit", data, "--target", "species", "-o", path, "--checkpoint-every", "0",
+            "--quiet", *more]  # fmt: skip
+
+
+def test_ctrl_c_leaves_a_checkpoint_that_goes_on(folder, tmp_path):
+    path = tmp_path / "model.dirad"
+    checkpoint = tmp_path / "model.dirad.checkpoint"
+    process = subprocess.Popen(fit_command(folder, path), stderr=subprocess.PIPE)
+    while not checkpoint.exists() and process.poll() is None:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    if process.returncode == 0:
+        pytest.skip("the fit was faster than the signal")
+    assert process.returncode == 130
+    assert b"--resume goes on" in errors
+    assert not path.exists()
+    assert dirad.load(checkpoint).predict([[5, 3, 1, 0.2, 0, 0, 1]])[0] == "setosa"
+    subprocess.run(fit_command(folder, path, "--resume"), check=True)
+    subprocess.run(fit_command(folder, tmp_path / "whole"), check=True)
+    assert path.read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not checkpoint.exists()
+
+
+@pytest.mark.slow
+def test_killed_at_twenty_random_moments_the_network_is_the_same(folder, tmp_path):
+    path, rng = tmp_path / "model.dirad", np.random.default_rng(0)
+    kills = 0
+    while kills < 20:
+        again = ["--resume"] if (tmp_path / "model.dirad.checkpoint").exists() else []
+        process = subprocess.Popen(fit_command(folder, path, *again))
+        time.sleep(float(rng.uniform(0.5, 4.0)))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        kills += 1
+        if path.exists():
+            path.unlink()
+    again = ["--resume"] if (tmp_path / "model.dirad.checkpoint").exists() else []
+    subprocess.run(fit_command(folder, path, *again), check=True)
+    subprocess.run(fit_command(folder, tmp_path / "whole"), check=True)
+    assert path.read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_a_stopped_stream_goes_on(capfdbinary, folder, tmp_path, monkeypatch):
+    from dirad.cli import learning
+
+    whole, path = tmp_path / "whole.dirad", tmp_path / "model.dirad"
+    command = ["fit", folder / "day1.csv", "--target", "fault", "--continual", "--quiet", "-o"]
+    assert run(capfdbinary, *command, whole)[0] == 0
+    partial_fit = dirad.PREVALClassifier.partial_fit
+    calls = []
+
+    def interrupted(self, X, y=None, classes=None):
+        calls.append(len(X))
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return partial_fit(self, X, y, classes)
+
+    monkeypatch.setattr(learning, "ROWS", 100)
+    monkeypatch.setattr(dirad.PREVALClassifier, "partial_fit", interrupted)
+    code, _, errors = run(capfdbinary, *command, path)
+    assert code == 130
+    assert "after row 600" in errors
+    assert not path.exists()
+    assert run(capfdbinary, *command, path, "--resume")[0] == 0
+    assert packed(dirad.load(path)) == packed(dirad.load(whole))

@@ -1,0 +1,200 @@
+"""Displays draw on new figures and on axes given, name what they show, and refuse what misfits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.colors import to_rgba
+from sklearn.exceptions import NotFittedError
+
+from dirad import DIRADClassifier, DIRADRegressor, PREVALClassifier
+from dirad.history import History
+from dirad.plot import (
+    AccuracyMatrixDisplay,
+    ConflictDisplay,
+    GrowthDisplay,
+    NetworkDisplay,
+    RoutingDisplay,
+    TimelineDisplay,
+)
+from dirad.plot.colours import ALERT, NEGATIVE, POSITIVE, VERDICT_COLOURS
+from dirad.plot.timeline import moments_of
+from lives import digits, lived, streamed
+
+mpl.use("agg")
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+    return DIRADClassifier(max_edges=6, random_state=0).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def continual():
+    return streamed()
+
+
+def texts(display):
+    display.figure_.canvas.draw()
+    return {t.get_text() for t in display.figure_.findobj(mpl.text.Text) if t.get_text()}
+
+
+def test_a_network_says_its_names_and_size(classifier):
+    display = NetworkDisplay.from_estimator(classifier, input_names=["left", "right", "noise"])
+    assert display.ax_.figure is display.figure_
+    assert {"left", "right", "same"} <= texts(display)
+    assert any(f"{classifier.n_edges_} edges" in text for text in texts(display))
+
+
+def test_weights_are_colours_by_sign_and_weak_edges_fade():
+    network = lived(64, 10, 500, 700).network_
+    display = NetworkDisplay(network, shape=(8, 8)).plot()
+    lines = display.figure_.findobj(lambda a: str(a.get_gid()).startswith("edges of term"))
+    colours = np.concatenate([line.get_edgecolor() for line in lines])
+    assert len(colours) == 500
+    assert colours[:, 3].min() < 0.2
+    assert colours[:, 3].max() > 0.8
+    blue = colours[:, 2] > colours[:, 0]
+    weights = network.edges["weight"][network.edges["source"] >= 0]
+    assert np.count_nonzero(blue) == np.count_nonzero(weights > 0)
+    assert to_rgba(POSITIVE)[2] > to_rgba(POSITIVE)[0]
+    assert to_rgba(NEGATIVE)[2] < to_rgba(NEGATIVE)[0]
+
+
+def test_every_display_draws_on_axes_given(classifier, continual):
+    X, y = digits()
+    figure, axes = pyplot.subplots(2, 3)
+    places = iter(axes.ravel())
+    drawn = [
+        NetworkDisplay.from_estimator(classifier, ax=next(places)),
+        GrowthDisplay.from_estimator(classifier, ax=next(places)),
+        TimelineDisplay.from_estimator(continual, ax=next(places)),
+        RoutingDisplay.from_estimator(continual, X[y < 4], y[y < 4] // 2, ax=next(places)),
+        AccuracyMatrixDisplay(np.eye(2)).plot(next(places)),
+        ConflictDisplay.from_estimator(continual, X[:2], ax=next(places)),
+    ]
+    figure.canvas.draw()
+    assert pyplot.get_fignums() == [figure.number]
+    for display, ax in zip(drawn, axes.ravel(), strict=True):
+        assert display.ax_ is ax
+        assert display.figure_ is figure
+
+
+def test_growth_has_error_size_and_events(classifier):
+    display = GrowthDisplay.from_estimator(classifier, title="How it grew")
+    assert len(display.axes_) == 3
+    assert "How it grew" in texts(display)
+    edges = classifier.history_.count("edge")
+    assert f"edges ({edges})" in texts(display)
+
+
+def test_the_network_of_a_model_by_its_number(continual):
+    assert {"0", "1"} <= texts(NetworkDisplay.from_estimator(continual, model=0))
+    assert {"2", "3"} <= texts(NetworkDisplay.from_estimator(continual, model=1))
+    with pytest.raises(ValueError, match="there is no model 7, only 0, 1"):
+        GrowthDisplay.from_estimator(continual, model=7)
+
+
+def test_timeline_shows_batches_where_they_went(continual):
+    display = TimelineDisplay.from_estimator(continual)
+    moments = moments_of(continual)
+    assert [m.model for m in moments] == [report.model for report in continual.reports_]
+    assert moments[0].phase == "adapting"
+    assert moments[-1].phase == "stable"
+    verdicts = display.axes_[1]
+    assert [t.get_text() for t in verdicts.get_yticklabels()] == list(VERDICT_COLOURS)
+    assert len(display.axes_) == 3  # models, verdicts, chances
+
+
+def test_timeline_shows_the_true_tasks_if_told(continual):
+    display = TimelineDisplay.from_estimator(continual, tasks=np.repeat(["a", "b", "a"], 300))
+    assert len(display.axes_) == 4
+    assert display.moments[0].shares == (1.0, 0.0)
+    assert display.moments[3].shares == (0.0, 1.0)
+    with pytest.raises(ValueError, match="tasks has 3 entries, but 900 samples"):
+        TimelineDisplay.from_estimator(continual, tasks=[0, 1, 0])
+
+
+def test_routing_is_the_share_of_each_task(continual):
+    X, y = digits()
+    some = np.flatnonzero(y < 4)
+    display = RoutingDisplay.from_estimator(continual, X[some], y[some] // 2)
+    route = continual.route(X[some]).tolist()
+    for i, task in enumerate((0, 1)):
+        own = [r for r, label in zip(route, y[some], strict=True) if label // 2 == task]
+        for j, model in enumerate(display.models):
+            assert display.matrix[i, j] == pytest.approx(own.count(model) / len(own))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        RoutingDisplay.from_predictions([0, 1], [0])
+
+
+def test_accuracy_matrix_of_predictions(classifier):
+    tasks, y = ["a", "a", "b"], [0, 1, 1]
+    display = AccuracyMatrixDisplay.from_predictions(tasks, y, [[0, 0, 0], [0, 1, 1]])
+    assert display.matrix.tolist() == [[0.5, 0.0], [1.0, 1.0]]
+    assert {"after a", "after b", "0.50"} <= texts(display)
+    X = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0]])
+    answers = classifier.predict(X)
+    both = AccuracyMatrixDisplay.from_estimator([classifier], X, answers, ["a", "b"])
+    assert both.matrix.tolist() == [[1.0, 1.0]]
+    with pytest.raises(ValueError, match="1 names for 2 tasks"):
+        AccuracyMatrixDisplay(np.eye(2), task_names=["a"])
+
+
+def test_conflicts_are_those_of_the_classifier(continual):
+    X, _ = digits()
+    display = ConflictDisplay.from_estimator(continual, X[4:7])
+    assert np.array_equal(display.view.conflicted > 0, continual.conflicts(X[4:7]))
+    assert display.shape == (8, 8)
+    red = display.axes_[0, 2].images[1].get_array()
+    assert np.array_equal(red[..., 3].ravel() > 0, continual.conflicts(X[4:5])[0])
+    assert tuple(red[0, 0, :3]) == pytest.approx(to_rgba(ALERT)[:3])
+    with pytest.raises(ValueError, match=r"shape \(3, 3\) does not fit 64 inputs"):
+        ConflictDisplay.from_estimator(continual, X[:1], shape=(3, 3))
+
+
+def test_conflicts_of_a_batch_are_shares(continual):
+    X, y = digits()
+    batch = X[y == 1][:50]
+    display = ConflictDisplay.from_estimator(continual, batch)
+    assert display.view.conflicted.shape == (1, 64)
+    assert display.view.conflicted[0] == pytest.approx(continual.conflicts(batch).mean(axis=0))
+    assert "mean of 50" in texts(display)
+
+
+def test_a_model_that_is_not_stable_has_no_conflicts():
+    X, y = digits()
+    model = PREVALClassifier(batch_size=100, begin=100, random_state=0)
+    model.partial_fit(X[y < 2][:200], y[y < 2][:200])
+    with pytest.raises(ValueError, match="model 0 is L0: it predicts"):
+        ConflictDisplay.from_estimator(model, X[:1])
+
+
+def test_what_cannot_be_drawn_is_refused(classifier):
+    with pytest.raises(NotFittedError):
+        NetworkDisplay.from_estimator(DIRADRegressor())
+    with pytest.raises(ValueError, match="has no models, but model=1"):
+        NetworkDisplay.from_estimator(classifier, model=1)
+    with pytest.raises(ValueError, match="4 pixels, but the network has 3 inputs"):
+        NetworkDisplay.from_estimator(classifier, shape=(2, 2))
+    GrowthDisplay(History()).plot()
+
+
+def test_pyplot_is_loaded_when_it_draws_only():
+    code = "import sys, dirad.plot; print('matplotlib.pyplot' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"
