@@ -7,6 +7,7 @@ result never depends on which source was found.
 import gzip
 import hashlib
 import importlib.util
+import io
 import os
 import struct
 import zlib
@@ -16,6 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dirad.tables.idx import read_header
 
 TRAIN_IMAGES = "train-images-idx3-ubyte"
 TRAIN_LABELS = "train-labels-idx1-ubyte"
@@ -186,22 +189,16 @@ def _from_openml(name: str) -> dict[str, bytes]:
     }
 
 
-# An IDX file of bytes: 0, 0, 8 (unsigned byte), the number of dimensions; each dimension as a
-# big-endian 32-bit integer; the bytes.
-
-
 def _build_idx(array: NDArray[np.uint8]) -> bytes:
     return struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.tobytes()
 
 
 def _parse_idx(content: bytes, place: str) -> NDArray[np.uint8]:
-    if content[:3] != b"\0\0\x08" or len(content) < 4:
+    stream = io.BytesIO(content)
+    dtype, shape = read_header(stream, place)
+    if dtype != np.uint8:
         raise ValueError(f"{place}: not an IDX file of bytes")
-    start = 4 + 4 * content[3]
-    if len(content) < start:
-        raise ValueError(f"{place}: ends inside its header")
-    shape = struct.unpack(f">{content[3]}I", content[4:start])
-    values = np.frombuffer(content, np.uint8, offset=start)
+    values = np.frombuffer(content, np.uint8, offset=stream.tell())
     if values.size != np.prod(shape, dtype=np.int64):
         raise ValueError(f"{place}: holds {values.size} bytes where its header says {shape}")
     return values.reshape(shape)

@@ -521,6 +521,8 @@ def predict(
 
 def _sums(answers: NDArray, y: NDArray, numbers: bool) -> NDArray[np.float64]:
     if numbers:
+        given = ~np.isnan(y)
+        answers, y = answers[given], y[given]
         return np.array([len(y), np.sum((answers - y) ** 2), y.sum(), np.sum(y**2)], float)
     pairs = zip(answers.tolist(), y.tolist(), strict=True)
     known = [a == b for a, b in pairs if b is not None]

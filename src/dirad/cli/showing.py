@@ -117,8 +117,8 @@ def export(
         Of a continual model, for a formula or a drawing: which of its models.
     """
     from dirad import export as exports
+    from dirad.atomic import replacing
     from dirad.storage import read
-    from dirad.storage.atomic import replacing
 
     found = read(model)
     one = found.model

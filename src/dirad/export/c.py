@@ -11,10 +11,10 @@ def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = N
     """Return a model as a C99 header that takes no memory but the stack.
 
     It defines ``<name>_predict(x, out)``, which writes the probability of each class or the value
-    of each output, for classifiers ``<name>_predict_class(x)``, and for PREVAL systems
-    of several models ``<name>_route(x)``. Numbers are float; with `fixed` they are whole numbers of 32 bits, and no
-    library is needed: ``fixed=16`` keeps weights in 16 bits and takes inputs from 0 to 1, `Fixed`
-    says other ranges. ``<name>_input(i, value)`` turns a float into an input then.
+    of each output, for classifiers ``<name>_predict_class(x)``, and for PREVAL systems of several
+    models ``<name>_route(x)``. Numbers are float; with `fixed` they are whole numbers of 32 bits,
+    and no library is needed: ``fixed=16`` keeps weights in 16 bits and takes inputs from 0 to 1,
+    `Fixed` says other ranges. ``<name>_input(i, value)`` turns a float into an input then.
 
     In float, inputs whose mean is a thousand times their spread or more lose digits: shift them.
     """

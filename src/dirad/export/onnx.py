@@ -21,8 +21,8 @@ def to_onnx(model: Estimator) -> bytes:
     """Return a model as the bytes of an ONNX file.
 
     The input ``X`` is a double tensor (samples, features). A classifier has the outputs ``label``
-    and ``probabilities`` (samples, classes), a PREVAL system of several
-    models also ``model``, the number of the one that answers; a regressor has ``variable`` (samples, columns).
+    and ``probabilities`` (samples, classes), a PREVAL system of several models also ``model``, the
+    number of the one that answers; a regressor has ``variable`` (samples, columns).
     """
     needs("onnx", "onnx")
     whole = exported(model)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialized
 
-from dirad.storage.atomic import replacing
+from dirad.atomic import replacing
 from dirad.storage.errors import ModelError
 from dirad.storage.kinds import Box
 from dirad.storage.models import ESTIMATORS

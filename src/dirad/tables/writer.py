@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from dirad.storage.atomic import replacing
+from dirad.atomic import replacing
 from dirad.tables.error import TableError, listed, shown
 from dirad.tables.files import failures_named
 from dirad.tables.parquet import pyarrow

@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 from numpy.typing import ArrayLike
 
+from dirad.atomic import replacing
 from dirad.plot.matrices import AccuracyMatrixDisplay
 from dirad.report.page.contents import Given, contents
 from dirad.report.page.samples import MOST_SAMPLES
@@ -54,19 +55,17 @@ def write_page(
     max_samples : int
         Samples stored at most.
     """
-    path = Path(path)
-    path.write_text(
-        page(
-            model,
-            Given(model, X, y, tasks, shape),
-            title=title,
-            input_names=input_names,
-            accuracy_matrix=accuracy_matrix,
-            max_samples=max_samples,
-        ),
-        encoding="utf-8",
-        newline="\n",
+    text = page(
+        model,
+        Given(model, X, y, tasks, shape),
+        title=title,
+        input_names=input_names,
+        accuracy_matrix=accuracy_matrix,
+        max_samples=max_samples,
     )
+    path = Path(path)
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8", newline="\n")
     return path
 
 
