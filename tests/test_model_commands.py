@@ -213,8 +213,7 @@ def test_every_export_is_written(capfdbinary, flowers, tmp_path, to):
 def test_fixed_point_states_its_error(capfdbinary, flowers, tmp_path):
     path = tmp_path / "fixed.h"
     code, text, _ = run(
-        capfdbinary, "export", flowers, "--to", "c", "--fixed", 16, "--high", 10, "-o", path,
-        "--json",
+        capfdbinary, "export", flowers, "--to", "c", "--fixed", 16, "-o", path, "--json"
     )  # fmt: skip
     assert code == 0
     assert 0 < json.loads(text)["Export"]["largest error"] < 0.1

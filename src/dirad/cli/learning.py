@@ -224,7 +224,8 @@ def _fit_network(
                 saved = time.monotonic()
             model.resume(X, y, steps=STEPS)
     found = scores(model, X_test, y_test)
-    job.done(model, **{"rows": len(X), "test rows": len(X_test)}, **found)
+    ranges = {"low": X.min(axis=0).tolist(), "high": X.max(axis=0).tolist()}
+    job.done(model, **{"rows": len(X), "test rows": len(X_test)}, **found, **ranges)
     about = {
         "model": str(job.output),
         "target": job.encoder.target.name,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from cyclopts import Parameter
-from cyclopts.validators import Number
 from numpy.typing import NDArray
 
 from dirad.cli.app import TALKATIVE, Output, Usage, app, spinner
@@ -81,9 +80,9 @@ def export(
     to: Target,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     name: str = "model",
-    fixed: Annotated[int | None, Parameter(validator=Number(gte=8, lte=31))] = None,
-    low: float = 0.0,
-    high: float = 1.0,
+    fixed: Literal[16, 32] | None = None,
+    low: float | None = None,
+    high: float | None = None,
     number: int | None = None,
     talk: Output = TALKATIVE,
 ) -> None:
@@ -109,10 +108,9 @@ def export(
     name
         In C: what the functions begin with.
     fixed
-        In C: bits of a weight; then all is computed in whole numbers, for inputs from --low to
-        --high.
+        In C: bits of a weight, 16 or 32; then all is computed in whole numbers.
     low, high
-        Range of the inputs, in fixed point.
+        Range of all inputs, in fixed point [default: those of the data it was fitted to].
     number
         Of a continual model, for a formula or a drawing: which of its models.
     """
@@ -129,7 +127,9 @@ def export(
         raise Usage(f"--fixed is for C, not for {to}")
     if number is not None and to not in ("formula", "dot", "svg"):
         raise Usage(f"--number chooses what is drawn or written as a formula, not for {to}")
-    point = None if fixed is None else exports.Fixed(bits=fixed, low=low, high=high)
+    point = None
+    if fixed is not None:
+        point = exports.Fixed(fixed, *ranges(found, low, high))
     facts: dict[str, Any] = {}
     if to == "c":
         content: str | bytes = exports.to_c(one, name=name, fixed=point)
@@ -219,6 +219,14 @@ def names_of(found: "ModelFile", path: Path) -> list[str] | None:
         return names
     own = getattr(found.model, "feature_names_in_", None)
     return None if own is None else [str(name) for name in own]
+
+
+def ranges(found: "ModelFile", low: float | None, high: float | None) -> tuple[Any, Any]:
+    """Return the range of the inputs: as said, or as `fit` saw it, or else from 0 to 1."""
+    seen = found.provenance
+    if low is None and high is None and "low" in seen and "high" in seen:
+        return seen["low"], seen["high"]
+    return 0.0 if low is None else low, 1.0 if high is None else high
 
 
 def rows_of(

@@ -16,7 +16,7 @@ def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = N
     and no library is needed: ``fixed=16`` keeps weights in 16 bits and takes inputs from 0 to 1,
     `Fixed` says other ranges. ``<name>_input(i, value)`` turns a float into an input then.
 
-    In float, inputs whose mean is a thousand times their spread or more lose digits: shift them.
+    In float, of inputs whose mean is a hundred times their spread two digits are lost: shift them.
     """
     check_name(name)
     whole = exported(model)

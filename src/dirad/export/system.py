@@ -83,10 +83,15 @@ def l0_program(model: Model) -> Program:
 
 
 def _scaled_inputs(builder: Builder, model: Model) -> list[Signal]:
+    """Return the inputs as the networks see them.
+
+    They are values of their own: folded into thousands of weights, an offset that is large against
+    the spread would cost digits where numbers are float.
+    """
     if not isinstance(model, BufferModel):
         return builder.inputs
     return [
-        signal.less(offset, over=spread)
+        builder.linear([(signal, 1.0 / spread)], bias=-offset / spread)
         for signal, offset, spread in zip(builder.inputs, model.offset, model.spread, strict=True)
     ]
 

@@ -1,0 +1,188 @@
+"""Exports against the models they come from, over 10,000 random inputs."""
+
+import math
+import re
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import sympy
+
+from dirad import DIRADClassifier, PREVALClassifier
+from dirad.core.network import LINEAR, MODULATORY, N_EDGES, N_UNITS, new_edge, new_network
+from dirad.core.propagate import respond
+from dirad.export import formula_text, to_dot, to_formula, to_onnx, to_python, to_svg
+from dirad.export.program import Builder, Node, Transfer
+from exported_models import ALONE, NETWORKS, SYSTEMS, answers, inputs, line_with_name, model, task
+
+CLOSE = 1e-6
+
+
+def run_python(kind: str) -> dict:
+    module: dict = {}
+    exec(to_python(model(kind)), module)
+    return module
+
+
+@pytest.mark.parametrize("kind", NETWORKS + ALONE + SYSTEMS)
+def test_python_says_what_the_model_says(kind):
+    module, X = run_python(kind), inputs(kind).astype(float)
+    own = module.get("predict_proba", module["predict"])
+    found = np.array([np.ravel(own(row)) for row in X.tolist()])
+    assert np.abs(found - answers(kind)).max() < CLOSE
+    if hasattr(model(kind), "classes_"):
+        some = X[:200]
+        expected = model(kind).predict(some).tolist()
+        assert [module["predict"](row) for row in some.tolist()] == expected
+
+
+@pytest.mark.parametrize("kind", SYSTEMS)
+def test_python_routes_as_the_system_does(kind):
+    module, X = run_python(kind), inputs(kind).astype(float)[::20]
+    assert len(model(kind).models_) == 2
+    assert [module["route"](row) for row in X.tolist()] == model(kind).route(X).tolist()
+
+
+def test_python_module_needs_nothing_of_ours(tmp_path):
+    file = tmp_path / "alone.py"
+    file.write_text(to_python(model("binary")))
+    code = "import sys, alone; print(alone.predict([0.9, 0.1, 0.5])); print('dirad' in sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split() == ["odd", "False"]
+    assert re.findall(r"^import .*|^from .*", file.read_text(), re.MULTILINE) == ["import math"]
+
+
+@pytest.mark.parametrize("kind", NETWORKS + ALONE + SYSTEMS)
+def test_onnx_says_what_the_model_says(kind):
+    session = onnxruntime.InferenceSession(to_onnx(model(kind)))
+    X = inputs(kind).astype(float)
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, {"X": X}), strict=True))
+    values = found["probabilities" if "probabilities" in found else "variable"]
+    assert np.abs(values - answers(kind)).max() < CLOSE
+    if "label" in found:
+        assert found["label"].tolist() == model(kind).predict(X).tolist()
+    assert ("model" in found) == (kind in SYSTEMS)
+    if kind in SYSTEMS:
+        assert found["model"].tolist() == model(kind).route(X).tolist()
+
+
+def test_onnx_is_read_by_runtimes_of_2021():
+    made = onnx.load_from_string(to_onnx(model("softmax")))
+    assert (made.ir_version, made.opset_import[0].version) == (8, 15)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_formula_says_what_the_model_says(kind):
+    formula, X = to_formula(model(kind)), inputs(kind).astype(float)
+    found = np.stack([np.broadcast_to(a, len(X)) for a in formula.function()(*X.T)], axis=1)
+    assert np.abs(found - answers(kind)).max() < CLOSE
+
+
+def test_formula_text_is_read_back_exactly():
+    formula = to_formula(model("binary"))
+    names = {str(symbol): symbol for symbol in formula.symbols}
+    right = formula.text.splitlines()[1].split(" = ", 1)[1]
+    point = dict(zip(formula.symbols, (0.3, 0.7, 0.1), strict=True))
+    read = sympy.sympify(right, locals=names)
+    assert float(read.subs(point)) == float(formula.expressions[1].subs(point))
+    assert formula.latex(3).startswith("\\begin{aligned}\np_{even} &= ")
+    assert len(formula.latex(3)) < len(formula.latex())
+
+
+def test_formula_of_a_system_is_one_l0():
+    clf = model("system")
+    X = inputs("system").astype(float)[:500]
+    first = clf.models_[0]
+    formula = to_formula(clf, number=first.number)
+    found = np.stack([np.broadcast_to(a, len(X)) for a in formula.function()(*X.T)], axis=1)
+    assert np.abs(found - first.respond(X)).max() < CLOSE
+    with pytest.raises(ValueError, match=r"one of \[0, 1\], got None"):
+        to_formula(clf)
+    with pytest.raises(ValueError, match="one network"):
+        to_formula(model("binary"), number=0)
+
+
+def test_symbols_have_the_names_of_the_features():
+    regressor = line_with_name("max temp")
+    assert "max_temp" in str(to_formula(regressor))
+    assert 'label="max temp"' in to_dot(regressor)
+    assert "'max temp'" in to_python(regressor)
+
+
+def test_formula_text_needs_no_sympy():
+    assert formula_text(model("binary").network_, "abc").startswith("y0 = logistic(")
+
+
+def test_drawing_shows_what_is_there():
+    network, dot = model("binary").network_, to_dot(model("binary"))
+    edges = network.edges[network.edges["source"] >= 0]
+    assert dot.count(" -> ") == network.n_edges
+    assert dot.count("arrowhead=tee") == np.count_nonzero(edges["term"] % 2)
+    assert dot.count("shape=circle") == network.n_hidden
+    assert dot.count("shape=box") == len({s for s in edges["source"] if s < network.n_inputs})
+    assert 'label="odd", shape=ellipse' in dot
+    assert 'label="even"' not in dot  # one output answers for two classes
+    assert dot.count("#b2182b") == np.count_nonzero(edges["weight"] < 0)
+
+
+def test_svg_is_drawn():
+    svg = to_svg(model("system"), number=1)
+    assert svg.count('class="edge"') == model("system").models_[1].network.n_edges
+
+
+@pytest.mark.parametrize("export", [to_python, to_onnx, to_dot])
+def test_the_same_model_gives_the_same_bytes(export):
+    assert export(model("softmax")) == export(model("softmax"))
+
+
+def test_steps_that_nothing_needs_are_left_out():
+    builder = Builder(2)
+    used = builder.linear([(builder.inputs[1], 2.0)])
+    builder.linear([(builder.inputs[0], 1.0)])
+    program = builder.program([builder.linear([(used, 3.0)])])
+    assert [step.first.weights for step in program.steps if isinstance(step, Node)] == [
+        (2.0,),
+        (3.0,),
+    ]
+    assert program.used_inputs == [1]
+
+
+def test_outputs_may_feed_others():
+    network = new_network(1, 2, LINEAR, 3, 4)
+    network.counts[N_UNITS], network.counts[N_EDGES] = 3, 0
+    network.units["kind"][2] = MODULATORY
+    for source, term, weight in ((0, 0, 2.0), (1, 4, 0.5), (0, 5, 1.0), (3, 2, -1.0)):
+        new_edge(network, source, term, weight)
+    builder = Builder(1)
+    program = builder.program(builder.attach(network, builder.inputs).outputs)
+    transfers = [step.transfer for step in program.steps]
+    assert transfers == [Transfer.LINEAR, Transfer.MODULATED, Transfer.LINEAR]
+    x = 0.7
+    hidden = 0.5 * 2.0 * x * (4 / (1 + math.exp(-x)) - 1)
+    assert respond(network, np.array([[x]]))[0].tolist() == pytest.approx([2 * x, -hidden])
+
+
+def test_what_cannot_leave_says_why():
+    clf = PREVALClassifier(random_state=0).partial_fit(*task(0, 0, 400))
+    with pytest.raises(ValueError, match=r"model 0 is still adapting .* finish\(\)"):
+        to_python(clf)
+    with pytest.raises(TypeError, match="got dict"):
+        to_python({})  # type: ignore[arg-type]
+    network = model("binary").network_.copy()
+    network.edges["weight"][0] = np.nan
+    broken = DIRADClassifier(random_state=0).fit([[0], [1]], [0, 1])
+    broken.__dict__.update({**model("binary").__dict__, "network_": network})
+    with pytest.raises(ValueError, match="not finite"):
+        to_onnx(broken)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sympy", None)
+    with pytest.raises(ImportError, match=r"pip install 'dirad\[formula\]'"):
+        to_formula(model("binary"))
