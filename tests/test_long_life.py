@@ -6,7 +6,9 @@ from sklearn.datasets import load_digits
 
 from dirad import PREVALClassifier, watch
 from dirad.core.propagate import respond
+from dirad.preval import buffer_system, screening
 from dirad.preval.buffer import UNLABELLED
+from dirad.preval.buffer_model import BufferModel
 from dirad.preval.sharing import continued
 from dirad.preval.systems import new_system
 from streams import SETTINGS, WIDTH, learned, samples
@@ -530,3 +532,26 @@ def test_river_takes_it_sample_by_sample():
     assert model.novelty_one(dict(enumerate(samples(3, 1)[0][0]))) > model.novelty_one(row)
     with pytest.raises(ValueError, match="too many or missing: extra"):
         model.learn_one({**row, "extra": 1.0}, 0)
+
+
+def test_of_many_models_only_the_likely_ones_are_asked(monkeypatch):
+    """Screened answers are those of the full evaluation; most models are not asked at all."""
+    system = learned("default", range(5))
+    X = np.concatenate([samples(task, 40, seed=9)[0] for task in range(5)])
+    route, novelty, chances = system.route(X), system.novelty(X), system.probabilities(X)
+    asked = []
+    look = BufferModel.look
+    monkeypatch.setattr(buffer_system, "FEW", 2)
+    monkeypatch.setattr(buffer_system, "ASKED", 2)
+    monkeypatch.setattr(screening, "ASKED", 2)
+    monkeypatch.setattr(
+        BufferModel, "look", lambda model, X: asked.append(len(X)) or look(model, X)
+    )
+    assert np.array_equal(system.route(X), route)
+    assert sum(asked) == 2 * len(X)
+    assert np.array_equal(system.novelty(X), novelty)
+    assert np.array_equal(system.probabilities(X), chances)
+    monkeypatch.setattr(buffer_system, "ASKED_OF_BATCH", 2)
+    before = len(system.models)
+    assert str(system.take(*samples(3, 50, seed=11))).startswith("known: 3")
+    assert len(system.models) == before

@@ -23,6 +23,7 @@ from dirad.preval.events import (
 from dirad.preval.kinship import Together, are_doubles, are_rivals
 from dirad.preval.model import STABLE, Verdict
 from dirad.preval.scale import Scale
+from dirad.preval.screening import ASKED, ASKED_OF_BATCH, FEW, Screen
 from dirad.preval.settings import Settings
 from dirad.preval.system import System
 
@@ -32,6 +33,8 @@ UNUSUAL = 1.5  # novelty above which a sample is left to a model that has no opi
 
 class BufferSystem(System[BufferModel]):
     """Models that collect a sample of their task, and judge what comes."""
+
+    _screened: Screen | None = None  # made when it is needed
 
     def __init__(
         self, n_inputs: int, n_classes: int, settings: Settings, *, seed: int = 0, threads: int = 1
@@ -81,7 +84,7 @@ class BufferSystem(System[BufferModel]):
 
     def take(self, X: NDArray, y: NDArray[np.int64]) -> Report:
         """Take one batch of any size: find out whose it is, and let that model go on."""
-        judges = self.judges
+        judges = self._asked_of_batch(X)
         looks = [model.look(X) for model in judges]
         verdicts = [model.verdict(seen, y) for model, seen in zip(judges, looks, strict=True)]
         known = [v for v in verdicts if v.validated]
@@ -102,6 +105,23 @@ class BufferSystem(System[BufferModel]):
         self._count(y)
         self._settle_up()
         return self.reports[-1]
+
+    def _asked_of_batch(self, X: NDArray) -> list[BufferModel]:
+        """Return the models that judge a batch: all, or of many stable ones the likely ones."""
+        screen = self._screen()
+        if screen is None:
+            return self.judges
+        likely = screen.likeliest_of_batch(X, ASKED_OF_BATCH) | {self._latest}
+        return [m for m in self.judges if m.phase != STABLE or m.number in likely]
+
+    def _screen(self) -> Screen | None:
+        """Return the screen of the stable models, if there are many that differ in their inputs."""
+        stable = self.stable
+        if len(stable) <= FEW or self.settings.models == "shared":
+            return None
+        if self._screened is None or self._screened.numbers != tuple(m.number for m in stable):
+            self._screened = Screen(stable)
+        return self._screened
 
     def _take_apart(
         self,
@@ -280,25 +300,64 @@ class BufferSystem(System[BufferModel]):
 
     # ---------------------------------------------------------------- answers
 
+    def _asked_of(self, X: NDArray) -> list[tuple[BufferModel, NDArray[np.int64]]]:
+        """Return the stable models, each with the samples of which it is asked.
+
+        That is all samples, or where models are many those that it is likely to know.
+        """
+        everything, screen = np.arange(len(X)), self._screen()
+        if screen is None:
+            return [(model, everything) for model in self.stable]
+        places = screen.likeliest(X, ASKED)
+        order = np.argsort(places.ravel(), kind="stable")
+        ends = np.searchsorted(places.ravel()[order], np.arange(len(self.stable) + 1))
+        samples = order // ASKED
+        return [
+            (model, samples[first:last])
+            for model, first, last in zip(self.stable, ends, ends[1:], strict=False)
+            if last > first
+        ]
+
+    def _best_of_stable(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the stable model of the least error for each sample, and its novelty.
+
+        Of equals the newest.
+        """
+        least, novelty = np.full((2, len(X)), np.inf)
+        numbers = np.full(len(X), -1, np.int64)
+        for model, asked in self._asked_of(X):
+            seen = model.look(X[asked])
+            better = seen.score <= least[asked]
+            chosen = asked[better]
+            numbers[chosen] = model.number
+            least[chosen] = seen.score[better]
+            novelty[chosen] = model.novelty_of(seen.part(better))
+        return numbers, novelty
+
     def _route_by_novelty(self, X: NDArray, adapting: list[BufferModel]) -> NDArray[np.int64]:
         """Return the model of each sample where some predict by a sketch only.
 
         Errors of a sketch are larger than those of L1, so that what is usual for each decides:
         among the stable ones the least error, and then the least novelty.
         """
-        stable = self.stable
-        looks = [model.look(X) for model in stable]
-        novelty = np.array(
-            [model.novelty_of(seen) for model, seen in zip(stable, looks, strict=True)]
-        )
-        best = np.argmin([seen.score for seen in looks], axis=0)
-        numbers = np.array([model.number for model in stable])[best]
-        least = novelty[best, np.arange(len(X))]
+        numbers, least = self._best_of_stable(X)
         for model in adapting:
             own = model.novelty(X)
             numbers = np.where(own < least, model.number, numbers)
             least = np.minimum(own, least)
         return numbers
+
+    def novelty(self, X: NDArray) -> NDArray[np.float64]:
+        """Return how new each sample is to the model that it is least new to."""
+        if self._screen() is None:
+            return super().novelty(X)
+        result = np.full(len(X), np.inf)
+        for model, asked in self._asked_of(X):
+            result[asked] = np.minimum(result[asked], model.novelty(X[asked]))
+        for model in self.judges:
+            if model.phase != STABLE:
+                result = np.minimum(result, model.novelty(X))
+        return result
 
     def route(self, X: NDArray) -> NDArray[np.int64]:
         """Return the number of the model that answers each sample.
@@ -308,7 +367,7 @@ class BufferSystem(System[BufferModel]):
         """
         judges = self.judges
         adapting = [m for m in judges if m.phase != STABLE]
-        if adapting and len(adapting) < len(judges):
+        if len(adapting) < len(judges):
             result = self._route_by_novelty(X, adapting)
         else:
             result = super().route(X)
