@@ -15,7 +15,7 @@ INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow bench clean distclean
+.PHONY: help demo test slow bench docs clean distclean
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -36,6 +36,10 @@ slow: $(VENV)/dev.stamp  ## the tests that take minutes
 
 bench: $(VENV)/torch.stamp  ## measure against other methods
 	$(BIN)/python benchmarks/run.py
+
+docs: $(VENV)/dev.stamp  ## the site, in build/docs; its code blocks are run by the tests
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo "The site is in build/docs/index.html"
 
 clean:  ## remove caches and build products
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache

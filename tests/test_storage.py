@@ -17,7 +17,7 @@ from sklearn.datasets import load_iris
 
 import dirad
 from dirad import DIRADClassifier, DIRADRegressor, ModelError, PREVALClassifier
-from dirad.storage.atomic import replacing
+from dirad.atomic import replacing
 from dirad.storage.model_file import HEADER, digest_of, packed, read
 from streams import samples
 
@@ -451,7 +451,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path, grown):
 WRITER = """
 import sys
 from pathlib import Path
-from dirad.storage.atomic import replacing
+from dirad.atomic import replacing
 path, size = Path(sys.argv[1]), int(sys.argv[2])
 print("ready", flush=True)
 number = 0
