@@ -70,6 +70,10 @@ class History:
 
     def extend(self, other: "History") -> None:
         """Append what came later."""
+        if not len(self.error) and not len(self.events):
+            self.events, self.error = other.events, other.error
+            self.edges, self.hidden = other.edges, other.hidden
+            return
         self.events = np.concatenate([self.events, other.events])
         self.error = np.concatenate([self.error, other.error])
         self.edges = np.concatenate([self.edges, other.edges])

@@ -27,7 +27,7 @@ from dirad.preval.sharing import continued
 from dirad.preval.sketch import Sketch
 from dirad.preval.validation import Statistics, conflict_ratio, statistics
 
-MANY_STEPS = 100  # taken at a time when a model is finished at once
+MANY_STEPS = 1000  # taken at a time when a model is finished at once
 LEAST_HELD_OUT = 20  # samples below which there is no opinion while a model adapts
 ANEW = 2  # times as many labels as at its beginning for which L0 is grown anew
 GROWN = 1.25  # times as many samples for which the sketch is made anew

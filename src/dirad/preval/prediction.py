@@ -25,6 +25,7 @@ from dirad.preval.gates import Gates, find_modes
 from dirad.preval.settings import Settings
 
 PATHWAY, GATES = 101, 103  # purposes of random keys
+ROOM = {"unit_capacity": 40, "edge_capacity": 64}  # of a pathway, so that it seldom has to move
 SCARCE = 100  # samples of a mode for which the ridge is twice as high
 CONSTANT = 1e-3  # deviation below which a state needs no predicting: its mean does
 # σ₁(z; K) = 4/(1 + e^(−K·z)) − 1 is 0 at z = −1 and 1 at z = 0: a gate shut, and a gate open.
@@ -245,6 +246,7 @@ class Prediction:
                     transfer=transfer,
                     seed=own % 2**62,
                     n_samples=len(part),
+                    **ROOM,
                 )
                 state.network.usable[:] = row
                 if self.gates is not None:
