@@ -555,3 +555,21 @@ def test_of_many_models_only_the_likely_ones_are_asked(monkeypatch):
     before = len(system.models)
     assert str(system.take(*samples(3, 50, seed=11))).startswith("known: 3")
     assert len(system.models) == before
+
+
+def test_a_class_that_two_tasks_share_goes_with_its_inputs():
+    """After "a" or "b" come "a" or "c", and the new "a" looks otherwise: it is the new task's."""
+    rng = np.random.default_rng(0)
+
+    def task(low, other):
+        y = rng.integers(0, 2, 1200)
+        return rng.normal(low + 2 * y[:, None], 1, (1200, 4)), np.array(["a", other])[y]
+
+    model = PREVALClassifier(random_state=0)
+    for low, other in ((0, "b"), (-12, "c")):
+        model.partial_fit(*task(low, other)).finish()
+    X, y = task(-12, "c")
+    assert len(model.models_) == 2
+    assert {model._labels[code] for code in model.models_[1].classes} == {"a", "c"}
+    assert np.mean(model.predict(X) == y) > 0.9
+    assert np.mean(model.route(X) == 1) > 0.99

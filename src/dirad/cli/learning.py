@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -47,7 +48,8 @@ OutFile = Annotated[Path, Parameter(name=["--output", "-o"])]
 
 
 @Parameter(name="*")
-class Reading(NamedTuple):
+@dataclass(frozen=True)
+class Reading:
     """How a data file is read; by default that is found out."""
 
     format: Annotated[
@@ -546,7 +548,7 @@ def opened(data: Path, reading: Reading) -> "Table":
     """Return a data file as a table."""
     from dirad.tables import open_table
 
-    return open_table(data, **reading._asdict())
+    return open_table(data, **vars(reading))
 
 
 def _origin(table: "Table", seed: Any, before: Any = None) -> dict[str, Any]:

@@ -157,15 +157,17 @@ class BufferModel(Model):
         return self.l0.stable or not self._teaching.any()
 
     def _begin_l0(self) -> None:
-        """Begin L0: from inputs alone, or on top of an earlier model's."""
+        """Begin L0: from inputs alone, or on top of an earlier model, whose edges do not count."""
+        params = self.settings.l0
         if self.base is None:
             state = new_state(len(self.offset), 0, transfer=LOGISTIC, seed=self.seed)
         else:
             state = continued(self.base.network, self.seed)
+            params = params.replace(max_edges=params.max_edges + state.network.n_edges)
         self.classes = []
         self.history = History()
         self.taught_by = 0  # labels, when it began
-        self.l0: Adaptation | None = Adaptation(state, self.settings.l0)
+        self.l0: Adaptation | None = Adaptation(state, params)
         self.network = state.network
 
     @property

@@ -64,6 +64,11 @@ def divide(
     classes = np.unique(np.concatenate([np.array(model.classes, np.int64) for model in judges]))
     strange = wrong.any() and np.mean(np.isin(y[wrong], classes)) < 0.5
     told = labelled & (p_errors < false_alarms) & strange
+    right = told & ~wrong
+    if right.any():  # a class of old that now looks otherwise is not of the old task
+        unusual = float(deviate[right].mean() * np.sqrt(np.count_nonzero(right)))
+        if norm.sf(unusual) < false_alarms:
+            told &= wrong
     return Division(place, novel_ones(deviate, wrong, told), p)
 
 
