@@ -8,6 +8,7 @@ How blocks are marked: see `blocks.py`. The pictures of a page, in `_static`, be
 they are those that its blocks save.
 """
 
+import argparse
 import contextlib
 import difflib
 import doctest
@@ -214,8 +215,11 @@ def _write_outputs(page: Path, found: list[tuple[Block, str]]) -> None:
 
 def main(arguments: list[str]) -> int:
     """Check or update the pages named, or all of them; return 1 if one is wrong."""
-    update = "--update" in arguments
-    named = [Path(argument).resolve() for argument in arguments if argument != "--update"]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pages", nargs="*", type=Path, help="default: all")
+    parser.add_argument("--update", action="store_true", help="write what is printed and drawn")
+    given = parser.parse_args(arguments)
+    update, named = given.update, [page.resolve() for page in given.pages]
     wrong = 0
     for page in named or pages():
         with tempfile.TemporaryDirectory() as folder:
