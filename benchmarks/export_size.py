@@ -121,11 +121,11 @@ def trees(pair: Pair, wanted: float) -> list[Row]:
     ]
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=1, help="of DIRAD, for each pair")
-    seeds = parser.parse_args().seeds
+    seeds = parser.parse_args(arguments).seeds
     table = Table("digits", "model in C", "size", "accuracy", "flash", "RAM")
     for pair in PAIRS:
         rows = [row for seed in range(seeds) for row in ours(pair, seed)]

@@ -1,13 +1,13 @@
-"""All benchmarks: `python benchmarks/run.py [speed] [timeline] [model]`; without an argument all.
+"""All benchmarks: `python benchmarks/run.py [PART ...]`; without an argument all of them.
 
-Speeds are ratios of things measured in turns within one run, on whatever machine this is.
+Parts: speed, roofline, timeline, model, size. Speeds are ratios of things measured in turns within one run, on whatever machine this is.
 """
 
 import sys
 
 from rich.console import Console
 
-PARTS = ("speed", "timeline", "model")
+PARTS = ("speed", "roofline", "timeline", "model", "size")
 
 
 def main(arguments: list[str]) -> int:
@@ -23,6 +23,10 @@ def main(arguments: list[str]) -> int:
         from speed import speed_table
 
         kept &= speed_table(console)
+    if "roofline" in wanted:
+        from roofline import roofline_table
+
+        kept &= roofline_table(console)
     if "timeline" in wanted:
         from timeline import timeline_table
 
@@ -31,6 +35,10 @@ def main(arguments: list[str]) -> int:
         from model import model_table
 
         kept &= model_table(console)
+    if "size" in wanted:
+        from export_size import main as export_sizes
+
+        export_sizes([])
     return 0 if kept else 1
 
 
