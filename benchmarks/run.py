@@ -1,6 +1,7 @@
 """All benchmarks: `python benchmarks/run.py [PART ...]`; without an argument all of them.
 
-Parts: speed, roofline, timeline, model, size. Speeds are ratios of things measured in turns within one run, on whatever machine this is.
+Parts: speed, roofline, timeline, model, size. Speeds are ratios of things measured in turns within
+one run, on whatever machine this is.
 """
 
 import sys

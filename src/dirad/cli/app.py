@@ -107,6 +107,14 @@ class Common(Output):
         PositiveInt | None,
         Parameter(help="Processes [default: one per core]; results do not depend on it."),
     ] = None
+    engine: Annotated[
+        Literal["local", "ray"],
+        Parameter(help="Who does the runs: this machine, or Ray; results do not depend on it."),
+    ] = "local"
+    address: Annotated[
+        str | None,
+        Parameter(help="Of a Ray cluster, as host:port [default: one is started on this machine]."),
+    ] = None
     out: Annotated[
         Path | None, Parameter(help="Folder for the results [default: results/ and the command].")
     ] = None
@@ -154,6 +162,20 @@ def worker_count(common: Common) -> int:
     from dirad.estimators.continual import cores
 
     return common.workers or cores()
+
+
+@contextmanager
+def chosen_engine(common: Common) -> Iterator[None]:
+    """Let the engine that was asked for do the runs of this block."""
+    from dirad.engine import on_ray
+
+    if common.engine == "local":
+        if common.address is not None:
+            raise Usage("--address is that of a Ray cluster: it needs --engine ray")
+        yield
+        return
+    with on_ray(common.address, worker_count(common)):
+        yield
 
 
 def read_numbers(text: str, option: str, least: int, most: int) -> list[int]:
@@ -307,7 +329,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
     try:
         command, bound, *_ = app.parse_args(arguments, exit_on_error=False, print_error=False)
-        command(*bound.args, **bound.kwargs)
+        with chosen_engine(bound.arguments.get("common", DEFAULTS)):
+            command(*bound.args, **bound.kwargs)
     except (CycloptsError, Usage) as error:
         return _fail(f"{_line(error)} (see {_asked(arguments)} --help)", USAGE)
     except BrokenPipeError:  # who reads has seen enough

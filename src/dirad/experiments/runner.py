@@ -1,21 +1,20 @@
-"""Many runs: kernels compiled once, runs spread over processes, results in the order of the jobs.
+"""Many runs: kernels compiled once, runs done by an engine, results in the order of the jobs.
 
 A run depends on its job alone (its seed is part of it) and every process computes with one
-thread, so that the results are the same for any number of workers.
+thread, so that the results are the same for any engine and any number of workers.
 """
 
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dirad.core.network import LOGISTIC, Network
+from dirad.engine import current
 from dirad.estimators import DIRADClassifier
 from dirad.growth.adapt import adapt, new_data
 from dirad.growth.state import State, new_state
@@ -27,10 +26,16 @@ Progress = Callable[[int, int], None]  # called with the runs done and the runs 
 
 
 def warm(preset: str = "default") -> None:
-    """Compile what a preset needs, or load it from the disk cache, by a tiny fit.
+    """Compile what a preset needs, or load it from the disk cache, on every node that takes part.
 
     Done before the fan-out: processes that find a cold cache would each compile for a minute.
     """
+    fit_little(preset)
+    current().on_every_node(fit_little, preset)
+
+
+def fit_little(preset: str) -> None:
+    """Make a tiny fit, for which all kernels of a preset are needed."""
     X, y = [[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]], [0, 1, 1, 0]
     DIRADClassifier(preset=preset, max_steps=60, settle_steps=2, random_state=0).fit(X, y).score(
         X, y
@@ -45,7 +50,7 @@ def run_all(
     progress: Progress | None = None,
     on_result: Callable[[int, Result], None] | None = None,
 ) -> list[Result]:
-    """Return ``[function(*job) for job in jobs]``, computed by several processes.
+    """Return ``[function(*job) for job in jobs]``, computed by the engine in use.
 
     Long jobs first: then no process is left alone with one at the end. `on_result` is called with
     the place and the result of each job as soon as it is done.
@@ -54,34 +59,12 @@ def run_all(
     report = progress or (lambda done, total: None)
     report(0, len(jobs))
     results: dict[int, Result] = {}
-    for number, result in _finished(function, jobs, min(workers, len(jobs))):
+    for number, result in current().finished(function, jobs, min(workers, len(jobs))):
         results[number] = result
         if on_result is not None:
             on_result(number, result)
         report(len(results), len(jobs))
     return [results[number] for number in range(len(jobs))]
-
-
-def _finished(
-    function: Callable[..., Result], jobs: list[Sequence[Any]], workers: int
-) -> Iterator[tuple[int, Result]]:
-    """Yield (number, result) of each job as it is done."""
-    if workers <= 1:
-        with threadpool_limits(1):
-            for number, job in enumerate(jobs):
-                yield number, function(*job)
-        return
-    # More threads would fight over the cores: small matrix products become 15 times slower.
-    with parallel_config("loky", inner_max_num_threads=1):
-        pool = Parallel(n_jobs=workers, return_as="generator_unordered")
-        tasks = (delayed(_numbered)(number, function, job) for number, job in enumerate(jobs))
-        yield from pool(tasks)  # type: ignore[misc]
-
-
-def _numbered(
-    number: int, function: Callable[..., Result], job: Sequence[Any]
-) -> tuple[int, Result]:
-    return number, function(*job)
 
 
 class Grown(NamedTuple):

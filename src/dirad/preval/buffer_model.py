@@ -25,7 +25,7 @@ from dirad.preval.scale import Scale
 from dirad.preval.settings import Settings
 from dirad.preval.sharing import continued
 from dirad.preval.sketch import Sketch
-from dirad.preval.validation import Statistics, conflict_ratio, statistics
+from dirad.preval.validation import Statistics, conflict_ratio, squared_sum, statistics
 
 MANY_STEPS = 1000  # taken at a time when a model is finished at once
 LEAST_HELD_OUT = 20  # samples below which there is no opinion while a model adapts
@@ -341,9 +341,12 @@ class BufferModel(Model):
 
     def look(self, X: NDArray) -> Look:
         """Return all that judging samples needs, at once."""
+        return self.look_by(X, self._mean_square(X))
+
+    def look_by(self, X: NDArray, mean_square: NDArray[np.float64]) -> Look:
+        """Return the same, given the mean squared prediction error of each sample."""
         surprises = self._surprises(X)
-        errors = self._input_errors(X)
-        squared = (errors**2).mean(axis=1) + TINY
+        squared = mean_square + TINY
         score = squared
         if self.settings.score == "conflicts" and self.phase == STABLE and self.l1 is not None:
             assert self.known is not None
@@ -354,12 +357,16 @@ class BufferModel(Model):
             group = surprises.argmin(axis=1)
         return Look(score, np.log(squared), group, self._named(surprises))
 
-    def _input_errors(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the errors of L1, or of what stands in for it, in units common to models."""
+    def _mean_square(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the mean square of each sample's prediction errors, in units common to models.
+
+        They are those of L1, or of what stands in for it.
+        """
         if self.sketch is not None:
-            return self.sketch.errors(X / self.scale.unit)
+            return (self.sketch.errors(X / self.scale.unit) ** 2).mean(axis=1)
         assert self.l1 is not None
-        return self.errors(X)[:, self.l1.nodes[self.l1.targets] < self.network.n_inputs]
+        inputs = self.l1.predicts_input
+        return squared_sum(self.errors(X)[:, inputs]) / np.count_nonzero(inputs)
 
     def mistaken(self, seen: Look, y: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which labels L0 does not give; no sample without a label is mistaken.

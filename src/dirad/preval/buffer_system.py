@@ -4,6 +4,9 @@ A batch that a model knows goes to it. One that none knows is taken apart: sampl
 knows go to it, the others to a new one.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -318,6 +321,16 @@ class BufferSystem(System[BufferModel]):
             if last > first
         ]
 
+    def _answered(
+        self, X: NDArray, question: str
+    ) -> Iterator[tuple[BufferModel, NDArray[np.int64], Any]]:
+        """Yield the stable models, each with the samples it was asked of, and its answer."""
+        pairs = self._asked_of(X)
+        models = [model for model, _ in pairs]
+        answers = self.asking(models, question, [(X[asked],) for _, asked in pairs])
+        for (model, asked), answer in zip(pairs, answers, strict=True):
+            yield model, asked, answer
+
     def _best_of_stable(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the stable model of the least error for each sample, and its novelty.
 
@@ -325,8 +338,7 @@ class BufferSystem(System[BufferModel]):
         """
         least, novelty = np.full((2, len(X)), np.inf)
         numbers = np.full(len(X), -1, np.int64)
-        for model, asked in self._asked_of(X):
-            seen = model.look(X[asked])
+        for model, asked, seen in self._answered(X, "look"):
             better = seen.score <= least[asked]
             chosen = asked[better]
             numbers[chosen] = model.number
@@ -352,8 +364,8 @@ class BufferSystem(System[BufferModel]):
         if self._screen() is None:
             return super().novelty(X)
         result = np.full(len(X), np.inf)
-        for model, asked in self._asked_of(X):
-            result[asked] = np.minimum(result[asked], model.novelty(X[asked]))
+        for _, asked, novelty in self._answered(X, "novelty"):
+            result[asked] = np.minimum(result[asked], novelty)
         for model in self.judges:
             if model.phase != STABLE:
                 result = np.minimum(result, model.novelty(X))

@@ -1,25 +1,38 @@
 """L1: private pathways, each of which predicts the state of a node of L0 from others.
 
 Every pathway is a network of its own with a single output, so that pathways adapt independently:
-on any number of threads, each stopping when it is stable, with the same result. The paper has one
-per target. Ours has one per target and mode of the task (see `gates`), adapted to the samples of
-that mode. When all are stable, those of the confidently predicted targets are joined into one
-network, in which a modulatory node per pathway lets it through as far as its mode is there.
+on any number of threads or nodes, each stopping when it is stable, with the same result. The paper
+has one per target. Ours has one per target and mode of the task (see `gates`), adapted to the
+samples of that mode. When all are stable, those of the confidently predicted targets are joined
+into one network, in which a modulatory node per pathway lets it through as far as its mode is
+there.
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from copy import copy
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.network import FREE, LINEAR, LOGISTIC, MODULATORY, Network, new_network
+from dirad.core.network import (
+    FREE,
+    FREE_EDGE,
+    FREE_UNIT,
+    LINEAR,
+    LOGISTIC,
+    MODULATORY,
+    N_OUTPUTS,
+    Network,
+    new_network,
+)
 from dirad.core.propagate import node_states, respond
 from dirad.core.random import bits
+from dirad.engine import current
 from dirad.growth.adapt import Adaptation, Data, Desk, new_data
-from dirad.growth.state import PHASE, new_state
+from dirad.growth.state import PHASE, State, new_state
 from dirad.history import STABLE, History
+from dirad.params import Params
 from dirad.preval.connectivity import allowed_sources, is_output, live_nodes
 from dirad.preval.gates import Gates, find_modes
 from dirad.preval.settings import Settings
@@ -39,6 +52,40 @@ class Pathway(NamedTuple):
     target: int  # column of the states
     mode: int
     adaptation: Adaptation
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel without what steps use up: it is larger than all else, and made anew."""
+        return _opened, (self.target, self.mode, self.adaptation.state, self.adaptation.params)
+
+
+def _opened(target: int, mode: int, state: State, params: Params) -> Pathway:
+    return Pathway(target, mode, Adaptation(state, params))
+
+
+class Task(NamedTuple):
+    """What pathways adapt to, the same for all of them."""
+
+    parts: dict[int, tuple[Data, NDArray]]  # by mode: its samples, laid out for kernels; all states
+    until: int  # the step at which they pause
+
+
+def advance(task: Task, pathways: Sequence[Pathway]) -> list[tuple[Pathway, History]]:
+    """Return pathways further on, each with what happened to it."""
+    desks: dict[int, Desk] = {}
+    result = []
+    for path in pathways:
+        data, states = task.parts[path.mode]
+        desk = desks.get(path.mode)
+        if desk is None:
+            desk = Desk(path.adaptation.params, len(states))
+            desks = {path.mode: desk}  # the last mode's goes
+        own = data._replace(
+            targets=np.ascontiguousarray(states[:, path.target, None], data.targets.dtype),
+            epoch=data.epoch.copy(),
+            order=data.order.copy(),
+        )
+        result.append((path, path.adaptation.advance(own, task.until, desk)))
+    return result
 
 
 def joined(networks: Sequence[Network]) -> Network:
@@ -68,6 +115,28 @@ def joined(networks: Sequence[Network]) -> Network:
         result.edges[edge : edge + len(part)] = part
         unit, edge = unit + len(its_units), edge + len(part)
     result.counts[1], result.counts[2] = unit, edge
+    return result
+
+
+def reduced(network: Network, outputs: NDArray[np.int64]) -> Network:
+    """Return what some outputs, numbered anew, need of a network; all else keeps its place."""
+    result = network.copy()
+    units, edges = result.units, result.edges
+    column = np.full(network.n_outputs, -1)
+    column[outputs] = np.arange(len(outputs))
+    answers = units["output"] >= 0
+    units["output"][answers] = column[units["output"][answers]]
+    needed = units["output"] >= 0
+    live = np.flatnonzero(edges["source"] >= 0)
+    source, target = edges["source"][live] - network.n_inputs, edges["term"][live] // 2
+    before = -1
+    while before != np.count_nonzero(needed):  # backwards along the edges, until nothing is added
+        before = np.count_nonzero(needed)
+        needed[source[needed[target] & (source >= 0)]] = True
+    edges[live[~needed[target]]] = FREE_EDGE
+    units[~needed] = FREE_UNIT
+    result.bias[~needed] = 0.0
+    result.counts[N_OUTPUTS] = len(outputs)
     return result
 
 
@@ -268,7 +337,7 @@ class Prediction:
         states = self.states(X)
         data = new_data(states, np.zeros((len(X), 1)), self.settings.l1, first=self.step)
         until = self.step + len(X) // batch
-        self._advance_all({0: (data, states)}, until, threads)
+        self._advance_all(Task({0: (data, states)}, until), threads)
         taken = max(path.adaptation.state.step for path in self.pathways) - self.step
         self.step += taken
         return taken
@@ -286,36 +355,16 @@ class Prediction:
         for mode in range(int(modes.max()) + 1):
             own = states[modes == mode]
             parts[mode] = (new_data(own, np.zeros((len(own), 1)), self.settings.l1), own)
-        self._advance_all(parts, self.step + steps, threads)
+        self._advance_all(Task(parts, self.step + steps), threads)
         self.step = max(path.adaptation.state.step for path in self.pathways)
 
-    def _advance_all(
-        self, parts: dict[int, tuple[Data, NDArray]], until: int, threads: int
-    ) -> None:
+    def _advance_all(self, task: Task, threads: int) -> None:
         active = [i for i, path in enumerate(self.pathways) if not path.adaptation.stable]
-
-        def work(some: Sequence[int]) -> None:
-            desks: dict[int, Desk] = {}
-            for i in some:
-                target, mode, adaptation = self.pathways[i]
-                data, states = parts[mode]
-                desk = desks.get(mode)
-                if desk is None:
-                    desks = {mode: Desk(adaptation.params, len(states))}  # the last mode's goes
-                    desk = desks[mode]
-                own = data._replace(
-                    targets=np.ascontiguousarray(states[:, target, None], data.targets.dtype),
-                    epoch=data.epoch.copy(),
-                    order=data.order.copy(),
-                )
-                self.histories[i].extend(adaptation.advance(own, until, desk))
-
-        if threads <= 1 or len(active) < 2:
-            work(active)
-            return
-        # Every n-th pathway: neighbours, which take alike, go to different threads.
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, [active[i::threads] for i in range(threads)]))
+        paths = [self.pathways[i] for i in active]
+        further = current().spread(advance, task, paths, threads)
+        for i, (path, history) in zip(active, further, strict=True):
+            self.pathways[i] = path  # made elsewhere it is another object
+            self.histories[i].extend(history)
 
     def all_errors(self, X: NDArray) -> NDArray[np.float64]:
         """Return |prediction − state| of every target, stable or not: (samples, targets)."""
@@ -338,6 +387,20 @@ class Prediction:
         else:
             self.network = gated(kept, self.targets.tolist(), self.gates.n_modes)
             self.gates.forget()
+
+    @property
+    def predicts_input(self) -> NDArray[np.bool_]:
+        """Which of the targets are inputs of L0: (targets,)."""
+        return self.nodes[self.targets] < self.l0.n_inputs
+
+    def part(self, columns: NDArray[np.int64]) -> "Prediction":
+        """Return the prediction of some of the targets alone, when stable; the same to the bit."""
+        part = copy(self)
+        part.targets = self.targets[columns]
+        part.network = None
+        if self.network is not None and len(columns):
+            part.network = reduced(self.network, columns)
+        return part
 
     def _predicted(self, states: NDArray) -> NDArray[np.float64]:
         assert self.network is not None

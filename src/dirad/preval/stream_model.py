@@ -87,8 +87,12 @@ class StreamModel(Model):
         return answers / np.maximum(answers.sum(axis=1, keepdims=True), 1e-300)
 
     def judge(self, X: NDArray, y: NDArray[np.int64] | None = None) -> Verdict:
+        return self.verdict(self.score(X))
+
+    def verdict(self, ratio: NDArray[np.float64]) -> Verdict:
+        """Return what the model says of a batch, given N_conf / N_CP of its samples."""
         assert self.known is not None
-        bad = invalid(self.errors(X), self.known, self.settings.T_conf, self.settings.T_SV)
+        bad = ratio >= self.settings.T_SV
         limit = batch_limit(self.known, self.settings.epsilon_IS)
         return Verdict(self.number, float(bad.mean()), limit)
 

@@ -5,12 +5,14 @@ batches, open models, and send each sample to the model that knows it best.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.random import bits
+from dirad.preval.asking import Asking, ask_in_turn
 from dirad.preval.events import Event, Report
 from dirad.preval.model import STABLE, Model, Verdict
 from dirad.preval.settings import Settings
@@ -22,6 +24,8 @@ M = TypeVar("M", bound=Model)
 
 class System(ABC, Generic[M]):
     """The models, and the flow of batches and samples among them."""
+
+    asking: Asking = staticmethod(ask_in_turn)  # models that live elsewhere are asked all at once
 
     def __init__(
         self, n_inputs: int, n_classes: int, settings: Settings, *, seed: int = 0, threads: int = 1
@@ -132,7 +136,7 @@ class System(ABC, Generic[M]):
 
     def judge(self, X: NDArray, y: NDArray[np.int64] | None = None) -> list[Verdict]:
         """Return what each model that has an opinion says of a batch."""
-        return [model.judge(X, y) for model in self.judges]
+        return self._ask(self.judges, "judge", X, y)
 
     def _count(self, y: NDArray[np.int64]) -> None:
         """Count samples that were taken."""
@@ -162,6 +166,10 @@ class System(ABC, Generic[M]):
 
     # ---------------------------------------------------------------- answers
 
+    def _ask(self, models: Sequence[M], question: str, *args: Any) -> list[Any]:
+        """Return the answers of models to the same question."""
+        return self.asking(models, question, [args] * len(models))
+
     def _opinions(self) -> list[M]:
         judges = self.judges
         if not judges:
@@ -170,7 +178,7 @@ class System(ABC, Generic[M]):
 
     def scores(self, X: NDArray) -> NDArray[np.float64]:
         """Return how little each model with an opinion knows each sample: (samples, judges)."""
-        return np.stack([model.score(X) for model in self._opinions()], axis=1)
+        return np.stack(self._ask(self._opinions(), "score", X), axis=1)
 
     def route(self, X: NDArray) -> NDArray[np.int64]:
         """Return the number of the model that answers each sample.
@@ -186,14 +194,14 @@ class System(ABC, Generic[M]):
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """Return how new each sample is to the model that it is least new to."""
-        return np.min([model.novelty(X) for model in self._opinions()], axis=0)
+        return np.min(self._ask(self._opinions(), "novelty", X), axis=0)
 
     def is_known(self, X: NDArray, false_alarms: float) -> NDArray[np.bool_]:
         """Return whether some model with an opinion knows each sample.
 
         `false_alarms` is the share of a model's own samples that it takes for unknown.
         """
-        return np.any([model.knows(X, false_alarms) for model in self._opinions()], axis=0)
+        return np.any(self._ask(self._opinions(), "knows", X, false_alarms), axis=0)
 
     def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
         """Return which inputs contradict the prediction of each sample's model."""

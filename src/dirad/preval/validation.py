@@ -39,6 +39,16 @@ def conflict_ratio(errors: NDArray, known: Statistics, T_conf: float) -> NDArray
     return conflicted(errors, known, T_conf).sum(axis=1) / max(errors.shape[1], 1)
 
 
+def squared_sum(errors: NDArray, before: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:
+    """Return `before` plus the sum of squares of each sample: (samples,).
+
+    Added node by node from the first to the last, whatever the layout of the array: so a sample's
+    sum does not depend on its batch, and what one shard of the nodes ends with the next goes on.
+    """
+    start = np.broadcast_to(before, len(errors))
+    return np.add.accumulate(np.column_stack([start, errors**2]), axis=1)[:, -1]
+
+
 def invalid(errors: NDArray, known: Statistics, T_conf: float, T_SV: float) -> NDArray[np.bool_]:
     """Return which samples are not validated: N_conf / N_CP is T_SV or more."""
     return conflict_ratio(errors, known, T_conf) >= T_SV
