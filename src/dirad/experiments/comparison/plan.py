@@ -16,7 +16,7 @@ from dirad.experiments.streams.scoring import Life, measure
 
 PARTS = ("main", "samples", "ablation", "streams")
 OURS = "ours (default)"
-SAMPLES = (500, 2000)  # of each task, in batches of 100, beside the full number
+SAMPLES = (500, 2000, 10_000)  # of each task, in batches of 100
 FEW_SEEDS = 3  # of ablations and of streams
 ABLATED = 2000  # samples of each task in ablations
 STREAMS = ("abrupt", "recurring", "gradual", "early", "mixed", "late", "few", "swapped")

@@ -212,40 +212,30 @@ def alarm_rates(chances: Sequence[NDArray], rng: np.random.Generator) -> Row:
     return row
 
 
-def samples_table(results: Sequence[Result], full: Sequence[Result]) -> Table:
+def samples_table(results: Sequence[Result]) -> Table:
     """Return what fewer samples cost."""
     rows: list[Row] = []
-    reference = {
-        one.order: final_accuracy(one.accuracies)
-        for one in full
-        if one.method == OURS and one.scenario.data == "mnist"
-    }
-    for samples in (*SAMPLES, None):
-        if samples is None:
-            some = [one for one in full if one.method == OURS and one.scenario.data == "mnist"]
-        else:
-            some = [one for one in results if one.scenario.per_task == samples]
-        if not some:
-            continue
+    counts = sorted({one.scenario.per_task for one in results})
+    by_count = {n: [one for one in results if one.scenario.per_task == n] for n in counts}
+    most = {one.order: final_accuracy(one.accuracies) for one in by_count[counts[-1]]}
+    for n, some in by_count.items():
         missed, _, false_alarms = detected(some)
         pairs = [
-            final_accuracy(one.accuracies) - reference[one.order]
-            for one in some
-            if one.order in reference
+            most[one.order] - final_accuracy(one.accuracies) for one in some if one.order in most
         ]
-        row = {
-            "samples of a task": f"{some[0].scenario.per_task:,}",
-            "batch": some[0].scenario.batch_size,
-            "final accuracy": both([final_accuracy(one.accuracies) for one in some]),
-            "less than with all": BLANK
-            if samples is None or not pairs
-            else f"{-mean(pairs):.3f} ± {standard_error(pairs):.3f}",
-            **missed,
-            "false alarms": sum(false_alarms),
-            "numbers stored": f"{mean(one.stored for one in some):,.0f}",
-            "seconds": f"{mean(one.seconds for one in some):.1f}",
-        }
-        rows.append(row)
+        lost = f"{mean(pairs):.4f} ± {standard_error(pairs):.4f}" if len(pairs) > 1 else BLANK
+        rows.append(
+            {
+                "samples of a task": f"{n:,}",
+                "batch": some[0].scenario.batch_size,
+                "final accuracy": both([final_accuracy(one.accuracies) for one in some], 4),
+                "less than with most": BLANK if n == counts[-1] else lost,
+                **missed,
+                "false alarms": sum(false_alarms),
+                "numbers stored": f"{mean(one.stored for one in some):,.0f}",
+                "seconds": f"{mean(one.seconds for one in some):.1f}",
+            }
+        )
     note = "Five tasks of MNIST, each sample passed once. The difference is paired by order, ± SE."
     return Table("Tasks that are seen briefly", rows, note)
 
@@ -325,7 +315,7 @@ def sections(results: Sequence[Result], lives: Sequence[Life] = ()) -> list[Tabl
     if main:
         found.append(alarm_table(main))
     if samples:
-        found.append(samples_table(samples, main))
+        found.append(samples_table(samples))
     if lives:
         found += stream_tables(lives)
     if ablations:
