@@ -6,6 +6,7 @@ from dirad.cli import (
     demo,
     growing,
     learning,
+    scale,
     showing,
     stream,
 )  # the commands: each registers itself
@@ -20,6 +21,7 @@ __all__ = [
     "learning",
     "main",
     "run",
+    "scale",
     "showing",
     "stream",
 ]
