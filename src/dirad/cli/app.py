@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -147,10 +148,17 @@ class Outcome:
 # --- what all commands share -------------------------------------------------------------------
 
 
+class Printer(Console):
+    """A console that leaves it to the command what a reader who stops reading means."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def stdout() -> Console:
     """The console for results; wide where nobody's window limits it."""
-    console = Console()
-    return console if console.is_terminal else Console(width=160)
+    console = Printer()
+    return console if console.is_terminal else Printer(width=160)
 
 
 def stderr(output: Output) -> Console:
@@ -167,14 +175,12 @@ def worker_count(common: Common) -> int:
 @contextmanager
 def chosen_engine(common: Common) -> Iterator[None]:
     """Let the engine that was asked for do the runs of this block."""
-    from dirad.engine import on_ray
+    from dirad.engine import Local, on_ray, using
 
-    if common.engine == "local":
-        if common.address is not None:
-            raise Usage("--address is that of a Ray cluster: it needs --engine ray")
-        yield
-        return
-    with on_ray(common.address, worker_count(common)):
+    is_local = common.engine == "local"
+    if is_local and common.address is not None:
+        raise Usage("--address is that of a Ray cluster: it needs --engine ray")
+    with using(Local()) if is_local else on_ray(common.address, worker_count(common)):
         yield
 
 
@@ -333,9 +339,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             command(*bound.args, **bound.kwargs)
     except (CycloptsError, Usage) as error:
         return _fail(f"{_line(error)} (see {_asked(arguments)} --help)", USAGE)
-    except BrokenPipeError:  # who reads has seen enough
-        sys.stderr.close()
-        return 0
+    except BrokenPipeError:
+        _stop_printing()
     except (DatasetMissing, TableError, ModelError, ImportError) as error:
         return _fail(_line(error), FAILURE)
     except OSError as error:
@@ -347,7 +352,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(_line(error), INTERRUPTED)
     except KeyboardInterrupt:
         return _fail("stopped", INTERRUPTED)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _stop_printing()
     return 0
+
+
+def _stop_printing() -> None:
+    """Who reads the output has seen enough: what is left goes nowhere, and that is no failure."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
 
 
 def _line(error: BaseException) -> str:

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from dirad.tables import Encoder, Table
 
 STEPS = 500  # between two moments at which a fit can be stopped
+FALSE_ALARMS = 0.05  # share of known rows that are called unknown
 ROWS = 2000  # of a file that are answered at a time
+KEPT = "L0: the network that answers; numbers kept: all that a model stores"
 CHECKPOINT = ".checkpoint"  # behind the name of a model file
 
 Task = Literal["auto", "classification", "regression"]
@@ -83,6 +85,7 @@ def fit(
     category: Names = None,
     impute: Literal["median"] | None = None,
     seed: NaturalInt = 0,
+    finish: Annotated[bool, Parameter(negative="")] = False,
     resume: Annotated[bool, Parameter(negative="")] = False,
     checkpoint_every: Seconds = 10.0,
     reading: Reading = FOUND_OUT,
@@ -91,7 +94,8 @@ def fit(
     """Grow a network for a column of a data file, and write it as a model file.
 
     Text columns become one input per category; columns are found by name afterwards. A part of the
-    rows, `--test`, is kept aside to tell how good the network is; it is never fitted to.
+    rows, `--test`, is kept aside to tell how good the network is; it is never fitted to (categories
+    and, with `--impute`, medians are those of all rows).
 
     With `--continual` the rows are taken as a stream, in their order: tasks that change unannounced
     are noticed, and each gets a model of its own. `dirad learn` goes on with more files.
@@ -131,6 +135,8 @@ def fit(
         Fill missing values by the median or the most frequent category; else they are refused.
     seed
         Of all randomness: the same seed and data give the same network.
+    finish
+        With --continual: bring the models to their end now; then they can be exported.
     resume
         Go on from the checkpoint of the same command.
     checkpoint_every
@@ -138,6 +144,8 @@ def fit(
     """
     from dirad.tables import Encoder
 
+    if finish and not continual:
+        raise Usage("--finish is for --continual: one network is always finished")
     if continual and (task == "regression" or max_edges):
         raise Usage("--continual learns classes, and its networks have limits of their own")
     table = opened(data, reading)
@@ -146,14 +154,14 @@ def fit(
     )
     if continual and encoder.target.task == "regression":
         raise Usage(f"--continual learns classes, and {target!r} holds numbers: see --task")
-    _check_place(output)
-    warm_up(talk, preset)
+    check_place(output)
     job = Job(table, encoder, output, _origin(table, seed), checkpoint_every, talk)
     model: Any = None
     if resume:
         model = _checkpoint(job)
     if continual:
-        _fit_stream(job, model, preset, seed)
+        warm_up(talk, preset)
+        _fit_stream(job, model, preset, seed, finish)
     else:
         _fit_network(job, model, preset, max_edges, test, seed)
 
@@ -195,6 +203,7 @@ def _fit_network(
 ) -> None:
     """Fit one network, with checkpoints."""
     from dirad import DIRADClassifier, DIRADRegressor
+    from dirad.tables import TableError
 
     X, y = job.encoder.read(job.table)
     X_test, y_test = X[:0], y[:0]
@@ -208,6 +217,12 @@ def _fit_network(
             X, X_test, y, y_test = parts
         except ValueError as error:
             raise Usage(f"--test {test}: {error}") from None
+    if classes and len(np.unique(y)) < 2:
+        raise TableError(
+            f"{job.table.path}, column {job.encoder.target.name!r}: the {len(y)} rows to fit are "
+            f"all {y.tolist()[0]!r}, so that there is nothing to tell apart"
+        )
+    warm_up(job.talk, preset)
     kind = DIRADClassifier if classes else DIRADRegressor
     fresh = kind(preset=preset, max_edges=max_edges, random_state=seed)
     if model is not None and model.get_params() != fresh.get_params():
@@ -265,7 +280,7 @@ def scores(model: Any, X: NDArray, y: NDArray, prefix: str = "test ") -> dict[st
 # ------------------------------------------------------------------ streams
 
 
-def _fit_stream(job: Job, model: Any, preset: str, seed: int) -> None:
+def _fit_stream(job: Job, model: Any, preset: str, seed: int, finish: bool) -> None:
     from dirad import PREVALClassifier
 
     taken = 0
@@ -273,13 +288,13 @@ def _fit_stream(job: Job, model: Any, preset: str, seed: int) -> None:
         taken = model.n_samples_seen_
     else:
         model = PREVALClassifier(preset=preset, random_state=seed)
-    _learn(job, model, taken, since=0, finish=False)
+    _learn(job, model, taken, since=0, finish=finish)
 
 
 @app.command
 def learn(
     model: ModelPath,
-    data: DataFile,
+    data: Annotated[Path | None, Parameter(help="CSV, TSV, Parquet, NPZ or IDX; .gz too.")] = None,
     *,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     finish: Annotated[bool, Parameter(negative="")] = False,
@@ -297,7 +312,8 @@ def learn(
     ```
     dirad fit day1.csv --target fault --continual -o plant.dirad
     dirad learn plant.dirad day2.csv
-    dirad learn plant.dirad day3.csv --finish -o final.dirad
+    dirad learn plant.dirad day3.csv -o other.dirad
+    dirad learn plant.dirad --finish     # no more rows: all models are brought to an end
     ```
 
     Parameters
@@ -321,6 +337,13 @@ def learn(
             f"{model} is one network, which is finished: dirad fit --continual makes others"
         )
     encoder = encoder_of(found, model)
+    check_place(output or model)
+    if data is None:
+        if not finish:
+            raise Usage("there is nothing to learn: name a data file, or --finish")
+        warm_up(talk, found.model.preset)
+        _finish(found, output or model, talk)
+        return
     table = opened(data, reading)
     _tell_ignored(encoder, table, talk)
     origin = _origin(table, found.provenance.get("seed"), found.provenance.get("data"))
@@ -332,6 +355,19 @@ def learn(
         taken = stopped_at if isinstance(stopped_at, int) else 0
     warm_up(talk, classifier.preset)
     _learn(job, classifier, taken, since=len(classifier.events_), finish=finish, unseen=unseen)
+
+
+def _finish(found: "ModelFile", output: Path, talk: Output) -> None:
+    """Bring the models of a system to their end, with the samples that they hold."""
+    from dirad.storage import save
+
+    since = len(found.model.events_)
+    found.model.finish()
+    save(found.model, output, encoder=found.encoder, provenance=found.provenance)
+    findings = Findings(talk)
+    events = [str(event) for event in found.model.events_[since:]]
+    findings.table("Models", model_rows(found.model), "; ".join([KEPT, *events]))
+    findings.print()
 
 
 def _learn(
@@ -379,7 +415,8 @@ def _learn(
     _tell_what_happened(findings, model, since, reports, before)
     if asked:
         answers = {"rows with labels": asked, "accuracy": right / asked}
-        findings.facts("Answers before learning", answers)
+        note = "Each batch is answered first and learned then."
+        findings.facts("Answers before learning", answers, note)
     findings.print()
 
 
@@ -418,7 +455,7 @@ def _tell_what_happened(
     note = f"Batches of {size} rows." + (f" {waiting} rows wait for a batch." if waiting else "")
     findings.table("What was recognized", rows, note)
     events = [str(event) for event in model.events_[since:]]
-    findings.table("Models", model_rows(model), "; ".join(events[-6:]))
+    findings.table("Models", model_rows(model), "; ".join([KEPT, *events[-6:]]))
 
 
 def model_rows(model: Any) -> list[dict[str, Any]]:
@@ -468,8 +505,8 @@ def predict(
     proba
         Write the probability of each class too.
     novelty
-        Of a continual model: write which model answers and how new the row is to it, in deviations
-        of what is usual (3 is rare).
+        Of a continual model: write which model answers, how new the row is to it, in deviations
+        of what is usual, and whether it is known (of known rows 5 % are called unknown).
     unseen
         What to do with a category that training did not show.
     """
@@ -485,6 +522,8 @@ def predict(
         raise Usage(f"--proba needs classes, and {model} predicts numbers")
     if output is None and talk.json:
         raise Usage("--json prints the score alone, so that the answers need a file: --output")
+    if output is not None:
+        check_place(output)
     table = opened(data, reading)
     _tell_ignored(encoder, table, talk)
     labelled = encoder.target.name in table.names
@@ -504,6 +543,7 @@ def predict(
                     columns[f"p({name})"] = column
             if novelty:
                 columns |= {"model": found.model.route(X), "novelty": found.model.novelty(X)}
+                columns["known"] = found.model.is_known(X, FALSE_ALARMS)
             writer.write(columns)
             if labelled:
                 y = encoder.targets(chunk, unlabelled=True, new_classes=True)
@@ -582,10 +622,12 @@ def _tell_ignored(encoder: "Encoder", table: "Table", talk: Output) -> None:
         stderr(talk).print(f"ignored columns of {table.path}: {names}", highlight=False)
 
 
-def _check_place(output: Path) -> None:
+def check_place(output: Path) -> None:
     """Refuse a file that could not be written, before anything is computed."""
-    if output.is_dir() or not output.parent.is_dir():
-        raise Usage(f"--output {output}: there is no such folder, or it is one")
+    if output.is_dir():
+        raise Usage(f"--output {output}: this is a folder; name a file in it")
+    if not output.parent.is_dir():
+        raise Usage(f"--output {output}: there is no folder {output.parent}")
 
 
 def _provenance(path: Path) -> Any:

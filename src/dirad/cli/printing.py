@@ -8,6 +8,8 @@ from typing import Any
 from dirad.cli.app import Output, stdout
 from dirad.report.tables import Section, print_sections
 
+SHOWN = 12  # members of a list that are printed
+
 
 class Findings:
     """Tables of a command, printed together at its end: JSON is one object."""
@@ -39,10 +41,17 @@ class Findings:
 
 
 def _plain(value: Any) -> Any:
+    """Return a value as JSON takes it."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _text(value: Any) -> Any:
+    """Return a value as people read it."""
+    if isinstance(value, list):
+        some = ", ".join(map(str, value[:SHOWN]))
+        return some if len(value) <= SHOWN else f"{some} and {len(value) - SHOWN} others"
+    if value is None:
+        return ""
     if isinstance(value, float):
         return f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value

@@ -15,6 +15,7 @@ from dirad.cli.learning import (
     ModelPath,
     OutFile,
     Reading,
+    check_place,
     encoder_of,
     model_rows,
     opened,
@@ -24,6 +25,7 @@ from dirad.cli.printing import Findings
 
 if TYPE_CHECKING:
     from dirad.storage import ModelFile
+    from dirad.tables import Encoder
 
 SHORT = 40  # edges up to which a network is written as equations
 IMPORTANT = 10  # inputs that are named
@@ -60,6 +62,8 @@ def inspect(
         if y is None:
             raise Usage(f"{data} has no column of the target: there is nothing to measure")
         findings.facts(f"On {data}", {"rows": len(X)} | scores(found.model, X, y, prefix=""))
+    if found.encoder is not None:
+        findings.table("Columns", columns(encoder_of(found, model)))
     if hasattr(found.model, "network_"):
         findings.table("Inputs that count most", important(found.model, names))
         if found.model.n_edges_ <= SHORT:
@@ -109,8 +113,10 @@ def export(
         In C: what the functions begin with.
     fixed
         In C: bits of a weight, 16 or 32; then all is computed in whole numbers.
-    low, high
-        Range of all inputs, in fixed point [default: those of the data it was fitted to].
+    low
+        In fixed point: the least value of all inputs [default: of each, as in the data fitted to].
+    high
+        In fixed point: the largest value of all inputs [default: likewise].
     number
         Of a continual model, for a formula or a drawing: which of its models.
     """
@@ -120,6 +126,10 @@ def export(
 
     found = read(model)
     one = found.model
+    if output is not None:
+        check_place(output)
+    if any(m.phase != "stable" for m in getattr(one, "models_", ())):
+        raise Usage(f"{model} still learns: dirad learn {model} --finish brings it to an end")
     names = names_of(found, model)
     if names is not None:
         one.feature_names_in_ = np.array(names, object)
@@ -155,7 +165,9 @@ def export(
     with replacing(output) as part:
         part.write_bytes(raw)
     findings = Findings(talk)
-    findings.facts("Export", {"file": str(output), "bytes": len(raw)} | facts)
+    findings.facts(
+        "Export", {"file": str(output), "bytes": len(raw)} | facts, inputs_note(found, model)
+    )
     findings.print()
 
 
@@ -166,7 +178,9 @@ def report(
     output: OutFile = Path("report.html"),
     data: Annotated[Path | None, Parameter(help="A data file whose samples can be picked.")] = None,
     title: str | None = None,
-    shape: Annotated[tuple[int, int] | None, Parameter(help="Rows and columns of images.")] = None,
+    shape: Annotated[
+        tuple[int, int] | None, Parameter(negative="", help="Rows and columns of images.")
+    ] = None,
     reading: Reading = FOUND_OUT,
     talk: Output = TALKATIVE,
 ) -> None:
@@ -190,6 +204,7 @@ def report(
     from dirad.report.page import write_page
     from dirad.storage import read
 
+    check_place(output)
     found = read(model)
     X = y = None
     if data is not None:
@@ -261,12 +276,12 @@ def facts(found: "ModelFile", path: Path) -> dict[str, Any]:
     shown = origin.get("data")
     if isinstance(shown, list):
         files = [entry for entry in shown if isinstance(entry, dict)]
-        texts = [f"{f.get('file')} (sha256 {str(f.get('sha256'))[:12]}…)" for f in files]
-        result["data"] = ", ".join(texts)
+        texts = [f"{f.get('file')}, sha256 {f.get('sha256')}" for f in files]
+        result["data"] = texts
     if found.encoder is not None:
         result["target"] = found.encoder["target"]["name"]
     if hasattr(model, "classes_"):
-        result["classes"] = ", ".join(map(str, model.classes_.tolist()))
+        result["classes"] = model.classes_.tolist()
     result["inputs"] = model.n_features_in_
     if hasattr(model, "network_"):
         result |= {
@@ -278,6 +293,32 @@ def facts(found: "ModelFile", path: Path) -> dict[str, Any]:
         }
     result["parameters"] = model.n_parameters_
     return result | {key: origin[key] for key in MEASURED if key in origin}
+
+
+def columns(encoder: "Encoder") -> list[dict[str, Any]]:
+    """Return how each column of a data file becomes inputs."""
+    return [
+        {
+            "column": field.name,
+            "kind": field.kind,
+            "becomes": list(field.feature_names()),
+            "missing values become": field.fill,
+        }
+        for field in encoder.inputs
+    ]
+
+
+def inputs_note(found: "ModelFile", path: Path) -> str:
+    """Return what an export leaves to whoever calls it."""
+    if found.encoder is None:
+        return ""
+    fields = encoder_of(found, path).inputs
+    if all(field.kind == "number" and field.fill is None for field in fields):
+        return ""
+    return (
+        f"It takes {found.model.n_features_in_} numbers: categories as 0 or 1, missing values "
+        f"filled. dirad inspect {path} lists them under Columns."
+    )
 
 
 def meaning(model: Any) -> str:

@@ -94,6 +94,7 @@ def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
     estimator.n_steps_ = fit.state.step
     estimator.is_stable_ = fit.stable
     estimator.feature_importances_ = _importances(fit.network, inputs)
+    estimator.input_spread_ = samples.X.std(axis=0)
     if fit.stable:
         estimator._fit = None
 
@@ -167,6 +168,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     n_edges_, n_hidden_, n_parameters_, n_steps_ : int
     is_stable_ : bool, False after a `fit` that was stopped early; `resume` goes on.
     feature_importances_ : array, mean |slope| of the outputs per input of unit spread.
+    input_spread_ : array, standard deviation of each input in `fit`.
 
     Examples
     --------

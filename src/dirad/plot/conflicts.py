@@ -84,7 +84,8 @@ def seen_by(model: Model, X: NDArray) -> View:
     """Return samples, their inputs as L1 predicts them, and which of them are conflicted."""
     if model.l1 is None or model.known is None:
         raise ValueError(
-            f"model {model.number} is {model.phase}: it predicts, and so conflicts, when stable"
+            f"model {model.number} is still adapting ({model.phase}), and predicts its inputs only "
+            "when it is stable: call finish() first"
         )
     inputs, predicted = model.predicted_inputs(X)
     images = np.full(X.shape, np.nan)

@@ -34,7 +34,7 @@ from dirad.plot.colours import (
 )
 from dirad.plot.figure import Maker, root, shown
 from dirad.plot.layout import MANY_EDGES, Layout, Point, lay_out, target_node, used_edges
-from dirad.plot.subject import subject
+from dirad.plot.subject import strengths, subject
 
 FEW_EDGES = 12  # up to so many, weights are written out
 MANY_LABELS = 40  # above it, inputs go without names
@@ -48,18 +48,22 @@ def draw_network(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     image_shape: tuple[int, int] | None = None,
+    input_spread: NDArray[np.float64] | None = None,
     ax: Axes | None = None,
     make: Maker = Figure,
 ) -> Figure:
     """Draw a network from its inputs on the left to its outputs on the right.
 
     Inputs that feed nothing are not drawn. Colour is the sign of a weight, width and darkness its
-    size; solid edges are summed (term 0), dashed ones modulate (term 1). With `image_shape` (rows,
-    columns) the inputs are the pixels of an image: edges leave from there as long as they are
-    few; otherwise the image stands apart and shows how much leaves each pixel, and a map beside
-    each output shows the weights that lead straight to it.
+    size, times the `input_spread` where that is given; solid edges are summed (term 0), dashed ones
+    modulate (term 1). With `image_shape` (rows, columns) the inputs are the pixels of an image:
+    edges leave from there as long as they are few; otherwise the image stands apart and shows how
+    much leaves each pixel, and a map beside each output shows the weights that lead straight to it.
     """
     _check(network, input_names, output_names, image_shape)
+    raw = network.edges["weight"]
+    network = network.copy()
+    network.edges["weight"] = strengths(network, input_spread)
     layout = lay_out(network, image_shape)
     right = 0.45 + 0.075 * max(map(len, _output_labels(network, output_names)))
     map_side = _map_side(network, layout) if layout.apart else 0.0
@@ -69,7 +73,7 @@ def draw_network(
         ax = _axes_of_size(box[1] - box[0], box[3] - box[2], 0.5, 0.85, make)
     if layout.pixel and image_shape is not None:
         _draw_image(ax, network, layout, image_shape)
-    _draw_edges(ax, network, layout)
+    _draw_edges(ax, network, layout, raw)
     _draw_nodes(ax, network, layout, input_names, output_names)
     if map_side and image_shape is not None:
         _draw_maps(ax, network, layout, image_shape, layout.width + right, map_side)
@@ -78,7 +82,7 @@ def draw_network(
     if not len(used_edges(network)):
         middle = (0.5 * layout.width, 0.5 * layout.height)
         ax.text(*middle, "no edge yet", color=PALE, fontsize=9, ha="center", va="center")
-    _legend(ax, network)
+    _legend(ax, network, "|w|" if input_spread is None else "|w| · spread of the input")
     ax.set_xlim(box[0], box[1])
     ax.set_ylim(box[2], box[3])
     ax.set_aspect("equal")
@@ -213,8 +217,8 @@ def _slopes(stops: list[Point], level: bool) -> list[float]:
     return [0.0 if level else pieces[0], *inner, 0.0]
 
 
-def _draw_edges(ax: Axes, network: Network, layout: Layout) -> None:
-    """Draw every edge; weak ones first, so that strong ones lie on top."""
+def _draw_edges(ax: Axes, network: Network, layout: Layout, raw: NDArray[np.float64]) -> None:
+    """Draw every edge; weak ones first, so that strong ones lie on top. `raw` weights are written."""
     numbers = used_edges(network)
     if not len(numbers):
         return
@@ -259,7 +263,7 @@ def _draw_edges(ax: Axes, network: Network, layout: Layout) -> None:
             size = 24 if few else 14
             ax.scatter(x, y, s=size, c=solid, marker=">" if term == 0 else "D", lw=0, zorder=4)
         if len(edges) <= FEW_EDGES:
-            _write_weights(ax, paths, edges["weight"][chosen], written)
+            _write_weights(ax, paths, raw[numbers[chosen]], written)
 
 
 def _write_weights(
@@ -321,7 +325,7 @@ def _draw_nodes(
             ax.text(x, y, name, ha="center", va="center", fontsize=7, color=INK, zorder=5)
 
 
-def _legend(ax: Axes, network: Network) -> None:
+def _legend(ax: Axes, network: Network, size: str) -> None:
     """Explain colours, line styles and nodes below the picture."""
     weights = network.edges["weight"][used_edges(network)]
     if not len(weights):
@@ -345,7 +349,7 @@ def _legend(ax: Axes, network: Network) -> None:
         ncol=3,
         frameon=False,
         fontsize=8,
-        title=f"width and darkness: |w|, full at {weight_scale(weights):.2g}",
+        title=f"width and darkness: {size}, full at {weight_scale(weights):.2g}",
         title_fontsize=8,
     )
 
@@ -359,6 +363,8 @@ class NetworkDisplay:
     input_names, output_names : sequence of str, optional
     shape : (rows, columns), optional
         Of the image whose pixels the inputs are.
+    input_spread : array, optional
+        Of inputs of different scales: widths then show weights for inputs of spread 1.
 
     Attributes
     ----------
@@ -376,8 +382,10 @@ class NetworkDisplay:
         input_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         shape: tuple[int, int] | None = None,
+        input_spread: NDArray[np.float64] | None = None,
     ) -> None:
         self.network = network
+        self.input_spread = input_spread
         self.input_names = input_names
         self.output_names = output_names
         self.shape = shape
@@ -393,9 +401,15 @@ class NetworkDisplay:
         ax: Axes | None = None,
     ) -> "NetworkDisplay":
         """Draw the network of a fitted estimator; of PREVAL L0 of one `model`, else the newest."""
-        network, _, inputs, outputs = subject(estimator, model)
-        names = inputs if input_names is None else input_names
-        return cls(network, input_names=names, output_names=outputs, shape=shape).plot(ax)
+        found = subject(estimator, model)
+        names = found.inputs if input_names is None else input_names
+        return cls(
+            found.network,
+            input_names=names,
+            output_names=found.outputs,
+            shape=shape,
+            input_spread=found.spread,
+        ).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> "NetworkDisplay":
         """Draw; without axes on a new figure of fitting size."""
@@ -404,6 +418,7 @@ class NetworkDisplay:
             input_names=self.input_names,
             output_names=self.output_names,
             image_shape=self.shape,
+            input_spread=self.input_spread,
             ax=ax,
             make=shown,
         )

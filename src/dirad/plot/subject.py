@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dirad.core.network import Network
@@ -17,6 +19,21 @@ class Subject(NamedTuple):
     history: History
     inputs: list[str]
     outputs: list[str]
+    spread: NDArray[np.float64] | None = None  # of the inputs, where the network takes raw ones
+
+    def strengths(self) -> NDArray[np.float64]:
+        """Return what a picture shows of each edge: its weight, for an input of spread 1."""
+        return strengths(self.network, self.spread)
+
+
+def strengths(network: Network, spread: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Return the weight of each edge times the spread of the input that it leaves."""
+    weights = network.edges["weight"].copy()
+    source = network.edges["source"]
+    direct = (source >= 0) & (source < network.n_inputs)
+    if spread is not None:
+        weights[direct] *= spread[source[direct]]
+    return weights
 
 
 def subject(estimator: Any, model: int | None = None) -> Subject:
@@ -32,7 +49,8 @@ def subject(estimator: Any, model: int | None = None) -> Subject:
     if hasattr(estimator, "classes_"):
         classes = [str(name) for name in estimator.classes_.tolist()]
         outputs = classes if len(classes) == network.n_outputs else classes[1:]
-    return Subject(network, estimator.history_, input_names(estimator), outputs)
+    spread = estimator.input_spread_
+    return Subject(network, estimator.history_, input_names(estimator), outputs, spread)
 
 
 def model_of(estimator: PREVALClassifier, number: int | None = None) -> Model:

@@ -119,6 +119,7 @@ GROWN: dict[str, Kind] = {
     "n_steps_": Whole(0),
     "is_stable_": Flag(),
     "feature_importances_": Array(REAL, "inputs"),
+    "input_spread_": Array(REAL, "inputs"),
     "n_features_in_": Whole(1),
     "feature_names_in_": Maybe(Labels()),
     "_fit": Maybe(FIT),
@@ -130,6 +131,7 @@ def check_grown(model: Any) -> None:
     inputs = model.n_features_in_
     must(model.network_.n_inputs == inputs, "the network has other inputs")
     must(len(model.feature_importances_) == inputs, "importances of other inputs")
+    must((model.input_spread_ >= 0).all(), "an input has a spread below 0")
     names = model.__dict__.get("feature_names_in_")
     must(names is None or len(names) == inputs, "names of other inputs")
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ from dirad.tables.table import Table, numbered
 
 DELIMITERS = (",", ";", "\t", "|")
 SAMPLE = 100  # records looked at to find the delimiter
+COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")  # a number with a decimal comma
 MAX_LINE = 2**24  # characters; a longer line is a file of another kind
 
 
@@ -22,7 +24,8 @@ def open_delimited(path: Path, delimiter: str | None = None, header: bool | None
 
     The delimiter, if not given, is the one of `, ; tab |` that splits the first rows most evenly.
     The first row is the header unless one of its fields is a number; without a header columns are
-    named x0, x1, … Blank lines do not count, nor do blanks around a field.
+    named x0, x1, … Blank lines do not count, nor do blanks around a field. Where fields are not
+    separated by commas, a number may have a decimal comma.
     """
     if delimiter is None:
         delimiter = _find_delimiter(path)
@@ -31,14 +34,16 @@ def open_delimited(path: Path, delimiter: str | None = None, header: bool | None
     if first is None:
         raise TableError(f"{path}: empty")
     if header is None:
-        header = not any(cells.number(field) is not None for field in first)
+        fields = first if delimiter == "," else map(_decimal, first)
+        header = not any(cells.number(field) is not None for field in fields)
     if header and next(records, None) is None:
         raise TableError(f"{path}: a header ({listed(first)}) and no row after it")
     place = f"{path}, line {line}"
     names = _header_names(place, first) if header else numbered("x", len(first))
 
     def read(rows: int) -> Iterator[Chunk]:
-        return _chunks(path, names, islice(_records(path, delimiter), int(header), None), rows)
+        records = islice(_records(path, delimiter), int(header), None)
+        return _chunks(path, names, records, rows, delimiter != ",")
 
     return Table(path, "csv", names, read, files=(path,), has_header=header)
 
@@ -55,8 +60,13 @@ def _header_names(place: str, fields: list[str]) -> tuple[str, ...]:
 
 
 def _chunks(
-    path: Path, names: tuple[str, ...], records: Iterator[tuple[int, list[str]]], rows: int
+    path: Path,
+    names: tuple[str, ...],
+    records: Iterator[tuple[int, list[str]]],
+    rows: int,
+    commas: bool,
 ) -> Iterator[Chunk]:
+    """Yield the records in chunks; with `commas`, decimal commas become points."""
     while batch := list(islice(records, rows)):
         for line, fields in batch:
             if len(fields) != len(names):
@@ -66,7 +76,18 @@ def _chunks(
                 )
         lines = [line for line, _ in batch]
         columns = map(list, zip(*(fields for _, fields in batch), strict=True))
+        if commas:
+            columns = (list(map(_decimal, column)) for column in columns)
         yield Chunk(str(path), dict(zip(names, columns, strict=True)), lines, "line")
+
+
+def _decimal(field: str) -> str:
+    """Return a field with a decimal point where it has a decimal comma.
+
+    >>> _decimal("-12,5"), _decimal("red, green")
+    ('-12.5', 'red, green')
+    """
+    return field.replace(",", ".") if "," in field and COMMA.fullmatch(field) else field
 
 
 def _find_delimiter(path: Path) -> str:

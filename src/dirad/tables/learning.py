@@ -12,6 +12,7 @@ from dirad.tables.table import Table
 
 MAX_CATEGORIES = 100  # of one input
 TINY = 10  # rows up to which all categories may differ
+MOST = 0.5  # of the rows: more different values are an id, or numbers in disguise
 
 
 def learn_inputs(
@@ -54,12 +55,18 @@ def _problem(kind: str, summary: Summary) -> str | None:
 def _too_many(summary: Summary, limit: int) -> str | None:
     """Say why the values of a column are no categories, None if they are."""
     n = len(summary.counts)
-    all_differ = n == summary.n_values > TINY
+    all_differ = summary.n_values > TINY and (
+        n == summary.n_values or (limit == MAX_CATEGORIES and n > MOST * summary.n_values)
+    )
     if n <= limit and not all_differ:
         return None
     number = f"{n:,}" if summary.counted_all else f"more than {MAX_DISTINCT:,}"
     example = shown(next(iter(summary.counts)))
-    guess = "an id?" if all_differ or not summary.counted_all else f"{limit:,} are allowed"
+    guess = (
+        "an id, a date, or numbers in disguise?"
+        if all_differ or not summary.counted_all
+        else f"{limit:,} are allowed"
+    )
     return (
         f"has {number} different values in {summary.n_values:,} rows, such as {example} ({guess})"
     )
@@ -92,7 +99,8 @@ def learn_target(table: Table, name: str, task: str, as_category: bool) -> Targe
         return Target(name, task, kind)
     problem = _too_many(summary, MAX_DISTINCT)
     if problem is not None:
-        raise TableError(f"{place} {problem}: these are no classes (--task regression?)")
+        advice = " (--task regression?)" if kind == "number" else ""
+        raise TableError(f"{place} {problem}: these are no classes{advice}")
     kind, classes = _classes(kind, summary)
     return Target(name, task, kind, classes)
 

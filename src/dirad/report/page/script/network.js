@@ -123,8 +123,8 @@ class NetworkView {
 
   show(model) {
     this.model = model;
-    const weights = model.edges.map(([, , , w]) => w).filter((w) => w !== null);
-    this.scale = quantile(weights, 0.95);
+    const strengths = model.edges.map(([, , , , , strength]) => strength);
+    this.scale = quantile(strengths.filter((strength) => strength !== null), 0.95);
     this.many = model.edges.length > MANY_EDGES;
     const inputs = model.nodes.filter((node) => node.kind === "input").length;
     const named = !data.shape && inputs <= MANY_INPUTS;
@@ -153,10 +153,10 @@ class NetworkView {
     this.fit();
   }
 
-  /** Colour by weight or, with the states of a sample, by what flows: weight times state. */
+  /** Colour by strength or, with the states of a sample, by what flows: weight times state. */
   paint(states = null, usual = null, conflicted = [], pixels = null) {
-    const flows = this.model.edges.map(([source, , , weight]) =>
-      weight === null || !states || states[source] === null ? weight : weight * states[source]);
+    const flows = this.model.edges.map(([source, , , weight, , strength]) =>
+      weight === null || !states || states[source] === null ? strength : weight * states[source]);
     const scale = states ? quantile(flows.filter((flow) => flow !== null), 0.95) : this.scale;
     const [positive, negative, neutral] = ["positive", "negative", "neutral"].map(colour);
     this.cy.getElementById("frame").data("image", pixels ? imageOf(pixels, data.samples.range) : null);

@@ -1,0 +1,16 @@
+"""Where work is done: here, in processes and threads, or by Ray on the nodes of a cluster.
+
+Runs of experiments and shards of a large L1 ask for the engine in use; results do not depend on it:
+
+```
+with on_ray("10.0.0.7:6379"):
+    PREVALClassifier().fit(X, y)
+```
+"""
+
+from dirad.engine.choice import Engine, current, using
+from dirad.engine.local import Local
+from dirad.engine.model_pool import ModelPool
+from dirad.engine.rays import RayEngine, on_ray
+
+__all__ = ["Engine", "Local", "ModelPool", "RayEngine", "current", "on_ray", "using"]

@@ -1,0 +1,1 @@
+"""What growth costs in every direction: inputs, targets, edges, models, samples; and beyond."""

@@ -1,0 +1,330 @@
+"""Ray on a real cluster of several nodes: the same bits as here, whoever dies."""
+
+import copy
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dirad.engine import Local, ModelPool, current, on_ray, rays, using
+from dirad.experiments.ledger import Ledger
+from dirad.experiments.protocol import Setting
+from dirad.experiments.reproduce import measure
+from dirad.experiments.runner import fingerprint, fit_little, grow, run_all, warm
+from dirad.params import preset
+from dirad.preval import prediction
+from streams import SETTINGS, digest, learned, samples, system_of
+
+pytest.importorskip("ray", reason="the extra dirad[ray] is not installed")
+
+STORE = 200 * 2**20  # bytes
+MOST_KILLS = 3  # that a quick test has time for
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head that computes nothing, and two nodes of one core."""
+    ray = rays.ray_package()
+    from ray.cluster_utils import Cluster
+
+    size = {"object_store_memory": STORE}
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PYTHONPATH", os.path.dirname(__file__))  # workers import this module
+    made = Cluster(True, head_node_args={"num_cpus": 0, "include_dashboard": False, **size})
+    try:
+        for _ in range(2):
+            made.add_node(num_cpus=1, **size)
+        yield made
+    finally:
+        ray.shutdown()
+        made.shutdown()
+        patch.undo()
+
+
+@pytest.fixture(scope="module")
+def systems():
+    """Systems of two models, made here."""
+    with using(Local()):
+        return {name: learned(name, [0, 1]) for name in SETTINGS}
+
+
+@pytest.fixture(scope="module")
+def engine(cluster):
+    with on_ray(cluster.address) as engine:
+        yield engine
+
+
+# ------------------------------------------------------------------ runs
+
+
+@dataclasses.dataclass
+class Toy:
+    place: int
+    value: float
+
+
+def grown(seed):
+    """Return a network grown on noisy data, its errors, and who made it."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 4))
+    params = preset("default", max_steps=200, settle_steps=20)
+    made = grow(X, (X[:, :1] * X[:, 1:2] > 0).astype(float), params, seed)
+    return fingerprint(made.network), made.history.error, os.getpid()
+
+
+def test_runs_are_the_same_to_the_last_bit_and_in_order(engine):
+    warm()
+    seen = []
+    there = run_all(grown, [(n,) for n in range(6)], on_result=lambda i, result: seen.append(i))
+    assert current() is engine
+    with using(Local()):
+        here = run_all(grown, [(n,) for n in range(6)])
+    assert [name for name, *_ in there] == [name for name, *_ in here]
+    assert len({name for name, *_ in here}) == 6
+    assert all(np.array_equal(a[1], b[1]) for a, b in zip(there, here, strict=True))
+    assert sorted(seen) == list(range(6))
+    assert os.getpid() not in {pid for *_, pid in there}
+    assert isinstance(current(), type(engine))
+
+
+def changed(array, nested):
+    """Write into what was given, as a kernel may."""
+    array += 1.0
+    nested["inner"][0] += 1.0
+    return array.sum(), nested["inner"], np.zeros(10)
+
+
+def test_arrays_may_be_written_and_large_ones_stand_in_the_store_once(engine, monkeypatch):
+    large, nested = np.zeros(rays.LARGE // 8), {"inner": np.zeros(3)}
+    put = []
+    monkeypatch.setattr(
+        engine.ray, "put", lambda value, put_it=engine.ray.put: put.append(value) or put_it(value)
+    )
+    results = run_all(changed, [(large, nested)] * 4)
+    assert sum(value is large for value in put) == 1
+    assert [total for total, *_ in results] == [large.size] * 4  # each its own copy
+    for _, inner, array in results:
+        assert inner.tolist() == [1.0, 0.0, 0.0]
+        array += 1.0
+    assert not large.any()
+
+
+def fails(n):
+    if n == 2:
+        raise KeyError("the third job is bad")
+    return n
+
+
+def test_an_error_is_raised_as_it_was(engine):
+    with pytest.raises(KeyError, match="the third job") as found:
+        run_all(fails, [(n,) for n in range(4)])
+    assert type(found.value) is KeyError
+    assert run_all(fails, [(0,), (1,)]) == [0, 1]
+
+
+def deadly(folder, n):
+    """Die at the first attempt; all the time, tell who works at what."""
+    Path(folder, f"{n}-{os.getpid()}").touch()
+    if len(list(Path(folder).glob(f"{n}-*"))) == 1 and n % 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.4)
+    return Toy(n, n / 3)
+
+
+def kill_workers(folder, every, over, killed):
+    """Kill the process that began last, again and again."""
+    while len(killed) < MOST_KILLS and not over.wait(every):
+        made = sorted(Path(folder).iterdir(), key=lambda path: path.stat().st_mtime)
+        if made:
+            pid = int(made[-1].name.split("-")[1])
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+
+def test_workers_that_are_killed_lose_nothing_and_nothing_counts_twice(engine, tmp_path):
+    folder, over, killed = tmp_path / "pids", threading.Event(), []
+    folder.mkdir()
+    killer = threading.Thread(target=kill_workers, args=(folder, 0.7, over, killed))
+    killer.start()
+    book = Ledger(tmp_path / "runs.jsonl")
+    try:
+        found = book.made(deadly, [(str(folder), n) for n in range(8)], list(map(str, range(8))))
+    finally:
+        over.set()
+        killer.join()
+    assert [one["place"] for one in found] == list(range(8))
+    assert [one["value"] for one in found] == [n / 3 for n in range(8)]
+    lines = [json.loads(line) for line in book.path.read_text().splitlines()]
+    assert sorted(line["key"] for line in lines) == sorted(map(str, range(8)))
+    attempts = Counter(path.name.split("-")[0] for path in folder.iterdir())
+    assert all(attempts[str(n)] >= 2 for n in range(1, 8, 2))
+    assert killed
+
+
+def kill_at_random(cluster, every, over, killed):
+    """Kill a worker of some node again and again."""
+    rng = np.random.default_rng(0)
+    while not over.wait(every):
+        raylets = [
+            str(node.all_processes["raylet"][0].process.pid) for node in cluster.worker_nodes
+        ]
+        found = subprocess.run(
+            ["pgrep", "-P", ",".join(raylets), "ray::single"], capture_output=True
+        )
+        pids = sorted(map(int, found.stdout.split()))
+        if pids:
+            pid = pids[rng.integers(len(pids))]
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+
+@pytest.mark.slow
+def test_a_reproduction_whose_workers_are_killed_every_20_seconds(cluster, engine, tmp_path):
+    jobs = [(Setting(T_CP=T, tasks=1), number) for T in (0.05, 0.1) for number in range(3)]
+    over, killed = threading.Event(), []
+    killer = threading.Thread(target=kill_at_random, args=(cluster, 20.0, over, killed))
+    killer.start()
+    try:
+        there = measure(jobs, tmp_path / "there.jsonl")
+    finally:
+        over.set()
+        killer.join()
+    with using(Local()):
+        here = measure(jobs, tmp_path / "here.jsonl", workers=2)
+    untimed = [[dataclasses.replace(run, seconds=0.0) for run in runs] for runs in (there, here)]
+    assert untimed[0] == untimed[1]
+    keys = [json.loads(line)["key"] for line in (tmp_path / "there.jsonl").open()]
+    assert sorted(keys) == sorted(Ledger.key(*job) for job in jobs)
+    assert killed
+
+
+def test_kernels_are_loaded_once_on_every_node(engine, tmp_path):
+    engine.on_every_node(leave_a_mark, str(tmp_path))
+    assert len(list(tmp_path.iterdir())) == 2
+    engine.on_every_node(fit_little, "default")
+
+
+def leave_a_mark(folder):
+    import ray
+
+    Path(folder, ray.get_runtime_context().get_node_id()).touch()
+
+
+# ------------------------------------------------------------------ one large model
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_models_made_of_shards_are_the_same(engine, systems, name, monkeypatch):
+    shards = []
+    finished = engine.finished
+    monkeypatch.setattr(
+        engine, "finished", lambda work, jobs: shards.append(len(jobs)) or finished(work, jobs)
+    )
+    assert digest(learned(name, [0, 1])) == digest(systems[name])
+    assert max(shards) == 2 * rays.SHARDS_PER_CPU
+
+
+def watched(folder, task, pathways):
+    """Advance, slowly enough to be killed, and tell where."""
+    import ray
+
+    node = ray.get_runtime_context().get_node_id()
+    Path(folder, f"{pathways[0].target}-{node}").touch()
+    time.sleep(1.0)
+    return prediction.advance(task, pathways)
+
+
+def test_a_node_that_is_killed_changes_nothing(cluster, engine, systems, tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    l0, settings = systems["paper"].models[0].network, SETTINGS["paper"]
+    X = rng.permutation(samples(0, 60 * settings.l1.batch_size)[0])
+    expected = prediction.Prediction(l0, X[:40], settings, 7)
+    with using(Local()):
+        expected.advance(X)
+
+    victim = cluster.add_node(num_cpus=1, object_store_memory=STORE)
+    found = prediction.Prediction(l0, X[:40], settings, 7)
+    monkeypatch.setattr(prediction, "advance", partial(watched, str(tmp_path)))
+
+    def kill():
+        while not list(tmp_path.glob(f"*-{victim.node_id}")):
+            time.sleep(0.05)
+        cluster.remove_node(victim)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    found.advance(X)
+    killer.join()
+    places = Counter(path.name.split("-")[0] for path in tmp_path.iterdir())
+    assert max(places.values()) > 1  # a shard of the victim's was made again elsewhere
+    assert found.step == expected.step
+    for mine, its in zip(found.pathways, expected.pathways, strict=True):
+        assert fingerprint(mine.adaptation.state.network) == fingerprint(
+            its.adaptation.state.network
+        )
+    for mine, its in zip(found.histories, expected.histories, strict=True):
+        assert np.array_equal(mine.error, its.error)
+        assert np.array_equal(mine.events, its.events)
+
+
+# ------------------------------------------------------------------ models in actors
+
+
+def kill_actor(actor):
+    import ray
+
+    os.kill(ray.get(actor.__ray_call__.remote(lambda self: os.getpid())), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_models_in_actors_answer_as_they_do_here(engine, systems, name):
+    system = systems[name]
+    X, y = map(np.concatenate, zip(*(samples(task, 60, seed=5) for task in range(3)), strict=True))
+    with ModelPool(system, models_per_actor=1) as pool:
+        assert len(pool.actors) == 2
+        for _ in range(2):
+            assert np.array_equal(pool.scores(X), system.scores(X))
+            assert np.array_equal(pool.route(X), system.route(X))
+            assert np.array_equal(pool.probabilities(X), system.probabilities(X))
+            assert repr(pool.judge(X[:60], y[:60])) == repr(system.judge(X[:60], y[:60]))
+            for actor in pool.actors:  # the second time, of actors that were made again
+                kill_actor(actor)
+    assert not pool.actors
+
+
+def test_of_many_models_in_actors_the_same_are_asked(engine, systems):
+    system = copy.deepcopy(systems["default"])
+    rng = np.random.default_rng(0)
+    for number in range(2, 20):
+        twin = copy.deepcopy(system.models[number % 2])
+        twin.number = twin.group = number
+        twin.offset = twin.offset + 0.02 * rng.normal(size=len(twin.offset))
+        system.models.append(twin)
+    X = np.concatenate([samples(task, 40, seed=5)[0] for task in range(3)])
+    with ModelPool(system, models_per_actor=10) as pool:
+        assert pool.system._screen() is not None
+        assert np.array_equal(pool.route(X), system.route(X))
+        assert np.array_equal(pool.system.novelty(X), system.novelty(X))
+
+
+def test_what_cannot_be_placed(engine):
+    system = system_of("paper")
+    with pytest.raises(ValueError, match="without models"):
+        ModelPool(system)
+    system.learn(*samples(0, 200))
+    with pytest.raises(ValueError, match="model 0 still adapts"):
+        ModelPool(system)
+    with pytest.raises(ValueError, match="models_per_actor"):
+        ModelPool(system, models_per_actor=0)
