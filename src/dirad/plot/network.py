@@ -218,7 +218,7 @@ def _slopes(stops: list[Point], level: bool) -> list[float]:
 
 
 def _draw_edges(ax: Axes, network: Network, layout: Layout, raw: NDArray[np.float64]) -> None:
-    """Draw every edge; weak ones first, so that strong ones lie on top. `raw` weights are written."""
+    """Draw every edge, strong ones on top; `raw` are the weights that are written."""
     numbers = used_edges(network)
     if not len(numbers):
         return
