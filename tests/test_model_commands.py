@@ -149,7 +149,10 @@ def test_inspect_tells_all_that_counts(capfdbinary, folder, flowers):
     code, text, _ = run(capfdbinary, "inspect", flowers, "--data", folder / "flowers.csv", "--json")
     assert code == 0
     found = json.loads(text)
-    assert found["Model"]["classes"] == "setosa, versicolor, virginica"
+    assert found["Model"]["classes"] == ["setosa", "versicolor", "virginica"]
+    assert [row["becomes"] for row in found["Columns"]][4] == [
+        "garden=east", "garden=north", "garden=south",
+    ]  # fmt: skip
     assert found["Model"]["edges"] <= 12
     assert found["Model"]["test accuracy"] > 0.85
     assert found[f"On {folder / 'flowers.csv'}"]["rows"] == 150
@@ -185,6 +188,7 @@ def test_a_continual_model_tells_who_answers(capfdbinary, folder, plant):
     rows = list(csv.DictReader(text.splitlines()))
     assert np.mean([row["model"] == "1" for row in rows]) > 0.9
     assert np.mean([float(row["novelty"]) for row in rows]) < 1
+    assert np.mean([row["known"] == "true" for row in rows]) > 0.85
     assert run(capfdbinary, "inspect", plant)[0] == 0
 
 
@@ -197,6 +201,33 @@ def test_labels_may_be_missing(capfdbinary, folder, plant, tmp_path):
     )
     assert code == 0
     assert {row["model"] for row in json.loads(text)["What was recognized"]} == {0}
+
+
+def test_a_stream_is_brought_to_its_end_without_more_rows(capfdbinary, folder, tmp_path):
+    path = tmp_path / "young.dirad"
+    data = folder / "day1.csv"
+    fit = ("fit", data, "--target", "fault", "--continual", "--quiet", "-o", path)
+    assert run(capfdbinary, *fit)[0] == 0
+    code, _, errors = run(capfdbinary, "export", path, "--to", "c")
+    assert code == 2
+    assert f"dirad learn {path} --finish" in errors
+    assert run(capfdbinary, "learn", path)[0] == 2
+    assert run(capfdbinary, "learn", path, "--finish", "--quiet")[0] == 0
+    assert run(capfdbinary, "export", path, "--to", "c", "-o", tmp_path / "m.h")[0] == 0
+    assert run(capfdbinary, *fit, "--finish")[0] == 0
+    assert dirad.load(path).models_[0].phase == "stable"
+
+
+def test_a_reader_who_has_seen_enough_is_no_failure(folder, flowers):
+    command = " ".join(["dirad() { " + f"{sys.executable} -c 'from dirad.cli import main; main()'",
+                        '"$@"; }; set -o pipefail;'])  # fmt: skip
+    for part in (
+        f"dirad inspect {flowers} | true",
+        f"dirad predict {flowers} {folder}/flowers.csv | head -1",
+    ):
+        done = subprocess.run(["bash", "-c", f"{command} {part}"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
 
 
 # ------------------------------------------------------------------ export and report
@@ -255,12 +286,18 @@ def test_errors_name_file_column_and_option(capfdbinary, folder, flowers, plant,
     for name, line in wrong.items():
         (tmp_path / name).write_text("\n".join([*lines[:3], line, *lines[4:]]) + "\n")
     (tmp_path / "narrow.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "one.csv").write_text("a,b\n" + "".join(f"{i},x\n" for i in range(20)))
     bad.write_bytes(b"\x00\x01")
     csv_file = folder / "flowers.csv"
     for arguments, code, said in [
         (("fit", tmp_path / "no.csv", "--target", "y"), 1, "no.csv"),
         (("fit", csv_file, "--target", "colour"), 1, "colour"),
         (("fit", csv_file), 2, "--target"),
+        (("fit", tmp_path / "one.csv", "--target", "b"), 1, "column 'b'"),
+        (("fit", csv_file, "--target", "species", "--finish"), 2, "--finish"),
+        (("fit", csv_file, "--target", "species", "-o", tmp_path), 2, "this is a folder"),
+        (("export", flowers, "--to", "c", "-o", tmp_path), 2, "this is a folder"),
+        (("report", flowers, "-o", tmp_path), 2, "this is a folder"),
         (("fit", csv_file, "--target", "species", "--drop", "roof"), 1, "roof"),
         (("fit", csv_file, "--target", "species", "--test", "1"), 2, "--test"),
         (("fit", csv_file, "--target", "species", "-o", tmp_path / "a" / "b"), 2, "--output"),

@@ -180,7 +180,7 @@ def test_a_model_that_is_not_stable_has_no_conflicts():
     X, y = digits()
     model = PREVALClassifier(batch_size=100, begin=100, random_state=0)
     model.partial_fit(X[y < 2][:200], y[y < 2][:200])
-    with pytest.raises(ValueError, match="model 0 is L0: it predicts"):
+    with pytest.raises(ValueError, match="model 0 is still adapting"):
         ConflictDisplay.from_estimator(model, X[:1])
 
 
