@@ -55,7 +55,7 @@ def divide(
         )
     # Of several models the best is taken, so that low errors are no news here.
     p = least_of(min(float(norm.sf(z)), p_errors)) if labelled.any() else float(norm.sf(z))
-    if is_another_rule(judges, looks, y, false_alarms):
+    if is_another_rule(judges, looks, y, wrong, false_alarms):
         return Division(place, np.ones(len(y), bool), p)
     if p >= false_alarms and z < 0 and len(np.unique(place)) == 1:
         return Division(place, np.ones(len(y), bool), p)  # all too usual: of some other kind
@@ -76,19 +76,21 @@ def is_another_rule(
     judges: Sequence[BufferModel],
     looks: Sequence[Look],
     y: NDArray[np.int64],
+    wrong: NDArray[np.bool_],
     false_alarms: float,
 ) -> bool:
     """Does a model know these inputs, and these classes, but not with these labels?
 
-    Then it is not a mixture, in which some samples are new: all of them follow another rule.
+    Then it is not a mixture, in which some samples are new: all of them follow another rule. A
+    label that another model gives is no sign of it: `wrong` are those that none gives.
     """
     for model, seen in zip(judges, looks, strict=True):
         verdict = model.verdict(seen, y)
-        wrong = model.mistaken(seen, y)
-        known_classes = np.isin(y[wrong], model.classes)
+        mistaken = model.mistaken(seen, y)
+        known_classes = np.isin(y[mistaken & wrong], model.classes)
         if (
             verdict.p_inputs >= false_alarms > verdict.p_labels
-            and len(known_classes)
+            and len(known_classes) > 0.5 * np.count_nonzero(mistaken)
             and known_classes.mean() > 0.5
         ):
             return True
