@@ -11,7 +11,7 @@ from dirad.preval.buffer import UNLABELLED
 from dirad.preval.buffer_model import BufferModel
 from dirad.preval.sharing import continued
 from dirad.preval.systems import new_system
-from streams import SETTINGS, WIDTH, learned, samples
+from streams import SETTINGS, WIDTH, learned, samples, system_of
 
 NOTHING = np.zeros((0, WIDTH)), np.zeros(0, np.int64)
 
@@ -573,3 +573,20 @@ def test_a_class_that_two_tasks_share_goes_with_its_inputs():
     assert {model._labels[code] for code in model.models_[1].classes} == {"a", "c"}
     assert np.mean(model.predict(X) == y) > 0.9
     assert np.mean(model.route(X) == 1) > 0.99
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_task_that_replaces_another_little_by_little_is_not_another_rule(seed):
+    """The young model has seen stray samples of the old classes; the old model still gives them."""
+    system = system_of("default", seed=seed)
+    rng = np.random.default_rng(seed)
+    system.learn(*samples(0, 400, seed=seed))
+    for k in range(1, 21):
+        new = round(50 * k / 21)
+        parts = samples(0, 50 - new, seed=100 * seed + k), samples(1, new, seed=200 * seed + k)
+        X, y = (np.concatenate(pair) for pair in zip(*parts, strict=True))
+        order = rng.permutation(50)
+        system.take(X[order], y[order])
+    system.learn(*samples(1, 400, seed=300 + seed))
+    assert [str(r.kind) for r in system.reports].count("new") <= 1
+    assert len(system.models) == 2

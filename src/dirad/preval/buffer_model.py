@@ -376,9 +376,19 @@ class BufferModel(Model):
         labelled = y != UNLABELLED
         if self.phase == STABLE or self._is_practised:
             return labelled & (seen.named != y)
-        classes, counts = np.unique(self.buffer.y[self.buffer.labelled], return_counts=True)
-        own = classes[counts >= ASTRAY * counts.max(initial=0)]
+        own = self.own_classes
         return labelled & ~np.isin(y, own) & bool(len(own))
+
+    @property
+    def own_classes(self) -> NDArray[np.int64]:
+        """The classes that it has seen many samples of: of others some may have gone astray."""
+        if self.phase == STABLE and self.usual is not None:
+            found = {label: n for label, (_, n) in self.usual.mistakes.items()}
+            classes, counts = np.array(list(found), np.int64), np.array(list(found.values()))
+        else:
+            labels = self.buffer.y[self.buffer.labelled]
+            classes, counts = np.unique(labels, return_counts=True)
+        return classes[counts >= ASTRAY * counts.max(initial=0)]
 
     def score(self, X: NDArray) -> NDArray[np.float64]:
         """Return the mean squared prediction error over the inputs, in units common to models."""

@@ -61,7 +61,7 @@ def divide(
         return Division(place, np.ones(len(y), bool), p)  # all too usual: of some other kind
     # Where classes that nobody learned show that something is new, labels also show what. A label
     # of a known class may be right by chance.
-    classes = np.unique(np.concatenate([np.array(model.classes, np.int64) for model in judges]))
+    classes = np.unique(np.concatenate([model.own_classes for model in judges]))
     strange = wrong.any() and np.mean(np.isin(y[wrong], classes)) < 0.5
     told = labelled & (p_errors < false_alarms) & strange
     right = told & ~wrong
@@ -87,7 +87,7 @@ def is_another_rule(
     for model, seen in zip(judges, looks, strict=True):
         verdict = model.verdict(seen, y)
         mistaken = model.mistaken(seen, y)
-        known_classes = np.isin(y[mistaken & wrong], model.classes)
+        known_classes = np.isin(y[mistaken & wrong], model.own_classes)
         if (
             verdict.p_inputs >= false_alarms > verdict.p_labels
             and len(known_classes) > 0.5 * np.count_nonzero(mistaken)
