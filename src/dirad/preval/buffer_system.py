@@ -199,7 +199,7 @@ class BufferSystem(System[BufferModel]):
     def _find_rival(self, model: BufferModel) -> None:
         """Find out whether a young model is one of known inputs with other labels."""
         for older in self.judges:
-            if older is not model and are_rivals(older, model):
+            if older.number < model.number and are_rivals(older, model):
                 model.group = older.group
                 return
 

@@ -23,7 +23,7 @@ def are_rivals(older: BufferModel, young: BufferModel) -> bool:
     labels = y[y != UNLABELLED]
     if len(X) < ENOUGH or not len(labels):
         return False
-    if older.classes and np.mean(np.isin(labels, older.classes)) <= 0.5:
+    if older.classes and np.mean(np.isin(labels, older.own_classes)) <= 0.5:
         return False
     verdict = older.judge(X, y)
     least = young.settings.false_alarms
