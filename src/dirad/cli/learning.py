@@ -47,6 +47,7 @@ Names = Annotated[list[str] | None, Parameter(negative="", consume_multiple=Fals
 DataFile = Annotated[Path, Parameter(help="CSV, TSV, Parquet, NPZ or IDX; .gz too.")]
 ModelPath = Annotated[Path, Parameter(help="A model file.")]
 OutFile = Annotated[Path, Parameter(name=["--output", "-o"])]
+MaybeOut = Annotated[Path | None, Parameter(name=["--output", "-o"])]
 
 
 @Parameter(name="*")
@@ -158,7 +159,7 @@ def fit(
     job = Job(table, encoder, output, _origin(table, seed), checkpoint_every, talk)
     model: Any = None
     if resume:
-        model = _checkpoint(job)
+        model = _checkpoint(job).model
     if continual:
         warm_up(talk, preset)
         _fit_stream(job, model, preset, seed, finish)
@@ -296,7 +297,7 @@ def learn(
     model: ModelPath,
     data: Annotated[Path | None, Parameter(help="CSV, TSV, Parquet, NPZ or IDX; .gz too.")] = None,
     *,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    output: MaybeOut = None,
     finish: Annotated[bool, Parameter(negative="")] = False,
     resume: Annotated[bool, Parameter(negative="")] = False,
     checkpoint_every: Seconds = 10.0,
@@ -350,8 +351,8 @@ def learn(
     job = Job(table, encoder, output or model, origin, checkpoint_every, talk)
     classifier, taken = found.model, 0
     if resume:
-        classifier = _checkpoint(job)
-        stopped_at = _provenance(job.checkpoint).get("row")
+        stopped = _checkpoint(job)
+        classifier, stopped_at = stopped.model, stopped.provenance.get("row")
         taken = stopped_at if isinstance(stopped_at, int) else 0
     warm_up(talk, classifier.preset)
     _learn(job, classifier, taken, since=len(classifier.events_), finish=finish, unseen=unseen)
@@ -480,7 +481,7 @@ def predict(
     model: ModelPath,
     data: DataFile,
     *,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    output: MaybeOut = None,
     proba: Annotated[bool, Parameter(negative="")] = False,
     novelty: Annotated[bool, Parameter(negative="")] = False,
     unseen: Literal["refuse", "zero"] = "refuse",
@@ -630,14 +631,8 @@ def check_place(output: Path) -> None:
         raise Usage(f"--output {output}: there is no folder {output.parent}")
 
 
-def _provenance(path: Path) -> Any:
-    from dirad.storage import read
-
-    return read(path).provenance
-
-
-def _checkpoint(job: Job) -> Any:
-    """Return the model that the same command left when it was stopped."""
+def _checkpoint(job: Job) -> "ModelFile":
+    """Return what the same command left when it was stopped."""
     from dirad.storage import read
 
     if not job.checkpoint.exists():
@@ -645,7 +640,7 @@ def _checkpoint(job: Job) -> Any:
     found = read(job.checkpoint)
     if found.provenance.get("data") != job.origin["data"]:
         raise Usage(f"--resume: {job.checkpoint} is of other data")
-    return found.model
+    return found
 
 
 @contextmanager

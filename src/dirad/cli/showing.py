@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dirad.cli.app import TALKATIVE, Output, Usage, app, spinner
 from dirad.cli.learning import (
     FOUND_OUT,
+    MaybeOut,
     ModelPath,
     OutFile,
     Reading,
@@ -82,7 +83,7 @@ def export(
     model: ModelPath,
     *,
     to: Target,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    output: MaybeOut = None,
     name: str = "model",
     fixed: Literal[16, 32] | None = None,
     low: float | None = None,

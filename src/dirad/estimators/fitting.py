@@ -1,6 +1,7 @@
 """A network on its way from data to an estimator: scaled, watched, and stopped at any step."""
 
 import hashlib
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.model_selection import train_test_split
 
 from dirad.core.network import Network
 from dirad.core.propagate import respond
-from dirad.growth.adapt import Adaptation, Data, Desk, new_data
+from dirad.growth.adapt import Adaptation, Data, Desk, is_stable, new_data
 from dirad.growth.state import PHASE, SMOOTHED, State, new_state
 from dirad.history import PHASE_NAMES, History
 from dirad.params import Params
@@ -55,7 +56,7 @@ class Samples:
         self.weight = weight
         self.groups = groups
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A name that no other samples have."""
         found = hashlib.sha256()
@@ -117,7 +118,7 @@ class Fit:
     @property
     def stable(self) -> bool:
         """Is there nothing left to do?"""
-        return Adaptation(self.state, self.params).stable or self.state.step >= self._last_step
+        return is_stable(self.state) or self.state.step >= self._last_step
 
     @property
     def _last_step(self) -> int:

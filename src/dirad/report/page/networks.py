@@ -33,12 +33,13 @@ def network_data(
     row = {node: i for i, node in enumerate(place)}
     number = {edge: i for i, edge in enumerate(ever)}
     final = final_topology(network)
+    strengths = one.strengths()
     written = _equations(network, one.inputs)
     return {
         "summary": summary(network),
         "ids": list(place),
         "nodes": [_node(one, node, place[node], written.get(node)) for node in place],
-        "edges": [_edge(one, edge, row, final, places.waypoints) for edge in ever],
+        "edges": [_edge(network, edge, row, final, places.waypoints, strengths) for edge in ever],
         "changes": [
             [c.step, c.kind, c.text, [number[e] for e in c.added], [number[e] for e in c.removed]]
             for c in changes
@@ -62,21 +63,21 @@ def _node(one: Subject, node: int, place: tuple[float, float], equation: str | N
 
 
 def _edge(
-    one: Subject,
+    network: Network,
     edge: Edge,
     row: dict[int, int],
     final: Topology,
     waypoints: dict[int, list[Point]],
+    strengths: np.ndarray,
 ) -> list[Any]:
     """Return source, target, term, weight, waypoints and strength; None of what is gone.
 
     The strength is the weight for an input of spread 1: what the width of the edge shows.
     """
-    network = one.network
     kept = final.get(edge.place) == (edge.source, edge.term)
     weight = short(network.edges["weight"][edge.place]) if kept else None
     way = waypoints.get(edge.place, []) if kept else []
-    strength = short(one.strengths()[edge.place]) if kept else None
+    strength = short(strengths[edge.place]) if kept else None
     target = row[network.n_inputs + edge.term // 2]
     return [row[edge.source], target, edge.term % 2, weight, way, strength]
 
