@@ -126,9 +126,10 @@ def fails(n):
 
 
 def test_an_error_is_raised_as_it_was(engine):
-    with pytest.raises(KeyError, match="the third job") as found:
-        run_all(fails, [(n,) for n in range(4)])
-    assert type(found.value) is KeyError
+    for _ in range(30):  # what ends beside it at any moment does no harm
+        with pytest.raises(KeyError, match="the third job") as found:
+            run_all(fails, [(n,) for n in range(6)])
+        assert type(found.value) is KeyError
     assert run_all(fails, [(0,), (1,)]) == [0, 1]
 
 

@@ -8,6 +8,7 @@ import copy
 import logging
 import os
 import socket
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -120,20 +121,21 @@ class RayEngine:
     def finished(
         self, function: Callable[..., Result], jobs: Sequence[Sequence[Any]], workers: int = 1
     ) -> Iterator[tuple[int, Result]]:
-        """Yield (number, result) of each job as it is done. A cluster has workers of its own."""
+        """Yield (number, result) of each job as it is done. A cluster has workers of its own.
+
+        No more are sent than there are cores, so that little is left to end by itself where one
+        fails or nobody wants to know any more: `ray.cancel` may end this process, when the task
+        ends at the same moment.
+        """
         work = self.ray.put(function)
-        numbers = {
-            self._task.remote(work, *job): number
-            for number, job in enumerate(stored(self.ray, jobs))
-        }
-        try:
-            while numbers:
-                done, _ = self.ray.wait(list(numbers))
-                result = self.answer(done[0])
-                yield numbers.pop(done[0]), result
-        finally:
-            for task in numbers:  # one failed, or nobody wants to know any more
-                self.ray.cancel(task, force=True)
+        waiting = deque(enumerate(stored(self.ray, jobs)))
+        sent: dict[Any, int] = {}
+        while waiting or sent:
+            for _ in range(min(len(waiting), self.n_cpus - len(sent))):
+                number, job = waiting.popleft()
+                sent[self._task.remote(work, *job)] = number
+            done, _ = self.ray.wait(list(sent))
+            yield sent.pop(done[0]), self.answer(done[0])
 
     def spread(
         self,
