@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
@@ -63,6 +68,19 @@ def stream_page(folder, continual):
         tasks=y[some] // 2,
         accuracy_matrix=[[0.99, np.nan], [0.98, 1.0]],
     )
+
+
+@pytest.fixture(scope="module")
+def plain_page(folder, continual):
+    X, y = digits()
+    some = np.flatnonzero(y < 4)[:120]
+    return write_page(continual, folder / "plain.html", X=X[some], y=y[some])
+
+
+@pytest.fixture(scope="module")
+def pages(long_page, stream_page, plain_page):
+    """A large network, a learner of images, and one of inputs that are no image."""
+    return {"long": long_page, "stream": stream_page, "plain": plain_page}
 
 
 def data_of(path):
@@ -204,6 +222,7 @@ class Browser:
 
     def __init__(self, driver):
         self.driver = driver
+        self.fresh = None  # the page and its width, if it can be made as new without loading it
 
     def open(self, path, width=1280, scheme="light", motion="no-preference"):
         size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
@@ -213,8 +232,26 @@ class Browser:
         ]
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+        self.fresh = None
         self.logs()
         self.driver.get(path.as_uri())
+        return self
+
+    def renew(self, path, width):
+        """Show a page as it is at first, but with all that can be folded away folded."""
+        if self.fresh != (path, width):
+            self.open(path, width)
+        self.fresh = (path, width)
+        self.run(
+            "history.replaceState(null, '', location.href.split('#')[0]);"
+            "document.activeElement.blur(); samples.go(-1); if (shown.model) showModel(0);"
+            "player.pause(); player.go(player.changes.length); view.fit(); pickNode(null);"
+            "byId('node-filter').value = ''; panel.filter(); scrollTo(0, 0);"
+            "document.querySelectorAll('details').forEach((e) => { e.open = false; });"
+            "document.querySelectorAll('#nodes, .equations, .scroll')"
+            "  .forEach((e) => e.scrollTo(0, 0));"
+        )
+        self.logs()
         return self
 
     def run(self, script):
@@ -231,12 +268,50 @@ class Browser:
         self.run(f"document.querySelector({json.dumps(name)}).scrollIntoView({{block: 'center'}})")
         ActionChains(self.driver).move_to_element(element).click().perform()
 
+    def type(self, *keys):
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def tab_to(self, name):
+        """Press Tab until the focus is there."""
+        there = f"return document.activeElement.matches({json.dumps(name)})"
+        for _ in range(80):
+            if self.run(there):
+                return
+            self.type(Keys.TAB)
+        pytest.fail(f"Tab never leads to {name}")
+
+    def drag(self, name, x, y, from_x=0, from_y=0):
+        self.run(f"document.querySelector({json.dumps(name)}).scrollIntoView({{block: 'center'}})")
+        actions = ActionChains(self.driver)
+        actions.move_to_element_with_offset(self.find(name), from_x, from_y).click_and_hold()
+        actions.move_by_offset(x // 2, y // 2).move_by_offset(x - x // 2, y - y // 2)
+        actions.release().perform()
+
+    def wheel(self, name, x, y):
+        self.run(f"document.querySelector({json.dumps(name)}).scrollIntoView({{block: 'center'}})")
+        origin = ScrollOrigin.from_element(self.find(name))
+        ActionChains(self.driver).scroll_from_origin(origin, x, y).perform()
+
+    def click_option(self, name, i):
+        """Choose by the pointer. It reaches lists only if they are drawn within the page."""
+        self.run(
+            "const style = document.createElement('style'); style.id = 'lists';"
+            "style.textContent = 'select, ::picker(select) { appearance: base-select; }';"
+            "document.head.append(style);"
+        )
+        try:
+            self.click(name)
+            option = self.find(f"{name} option:nth-child({i + 1})")
+            ActionChains(self.driver).move_to_element(option).click().perform()
+        finally:
+            self.run("document.querySelector('#lists').remove()")
+
     def press(self, name, *keys):
         self.run(f"document.querySelector({json.dumps(name)}).focus()")
         ActionChains(self.driver).send_keys(*keys).perform()
 
-    def until(self, condition):
-        WebDriverWait(self.driver, 20, poll_frequency=0.05).until(lambda _: condition())
+    def until(self, condition, seconds=20):
+        WebDriverWait(self.driver, seconds, poll_frequency=0.05).until(lambda _: condition())
 
     def logs(self):
         """What was written to the console, and what was asked of the network, since last time."""
@@ -307,27 +382,6 @@ def test_slider_and_buttons_by_mouse(browser, long_life, long_page):
     assert_quiet(browser, long_page)
 
 
-def test_slider_and_buttons_by_keyboard(browser, long_page):
-    browser.open(long_page)
-    browser.press("#events", Keys.HOME)
-    assert (browser.at, browser.shown_edges()) == (0, 0)
-    browser.press("#events", Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_LEFT)
-    assert browser.at == 1
-    browser.press("#forward", Keys.ENTER)
-    browser.press("#back", Keys.SPACE)
-    assert browser.at == 1
-    browser.press("#last", Keys.ENTER)
-    browser.press("#first", Keys.ENTER)
-    assert browser.at == 0
-    browser.press("#play", Keys.SPACE)
-    browser.until(lambda: browser.at > 3)
-    browser.press("#play", Keys.SPACE)
-    assert browser.text("#play") == "Play"
-    browser.press("#events", Keys.END)
-    assert browser.at == 1000
-    assert_quiet(browser, long_page)
-
-
 def test_every_event_is_shown_as_the_history_has_it(browser, long_life, long_page):
     browser.open(long_page)
     sizes = browser.run(
@@ -346,10 +400,21 @@ def test_every_event_is_shown_as_the_history_has_it(browser, long_life, long_pag
     assert_quiet(browser, long_page)
 
 
-def test_the_chart_of_growth_leads_to_a_step(browser, long_page):
+def test_keys_lead_along_the_chart_of_growth(browser, long_page):
     browser.open(long_page)
-    browser.click("#growth svg")
-    assert 300 < browser.at < 700
+    steps = sorted({change[0] for change in data_of(long_page)["models"][0]["changes"]})
+
+    def step(*keys):
+        browser.press("#growth svg", *keys)
+        return int(browser.find("#growth svg").get_attribute("aria-valuenow"))
+
+    assert (step(Keys.HOME), browser.at) == (0, 0)
+    assert [step(Keys.ARROW_RIGHT) for _ in range(3)] == steps[:3]
+    assert step(Keys.ARROW_UP, Keys.ARROW_DOWN, Keys.ARROW_LEFT) == steps[1]
+    assert (step(Keys.END), browser.at) == (steps[-1], 1000)
+    assert step(Keys.ARROW_LEFT) == steps[-2]
+    assert step(Keys.PAGE_DOWN) == pytest.approx(0.9 * steps[-1], abs=3)
+    assert step(Keys.PAGE_UP) == pytest.approx(steps[-1], abs=6)
     assert_quiet(browser, long_page)
 
 
@@ -389,29 +454,6 @@ def test_nodes_by_keyboard(browser, long_page):
     browser.press("#nodes li:not([hidden]) button", Keys.END, Keys.HOME, Keys.SPACE)
     assert browser.text("#node-title").startswith("Node h")
     assert "σ₁" in browser.text("#node-view .equation")
-    assert_quiet(browser, long_page)
-
-
-def test_the_network_is_moved_and_zoomed(browser, long_page):
-    browser.open(long_page)
-
-    def place():
-        return browser.run("return [view.cy.zoom(), view.cy.pan().x, view.cy.pan().y]")
-
-    start = place()
-    for key, changed in ((Keys.ARROW_LEFT, 1), (Keys.ARROW_DOWN, 2), ("+", 0), ("-", 0)):
-        before = place()
-        browser.press("#network", key)
-        assert place()[changed] != before[changed]
-    browser.press("#network", "0")
-    assert place() == pytest.approx(start)
-    browser.click("#zoom-in")
-    assert place()[0] > start[0]
-    browser.click("#zoom-out")
-    browser.click("#zoom-out")
-    assert place()[0] < start[0]
-    browser.click("#fit")
-    assert place() == pytest.approx(start)
     assert_quiet(browser, long_page)
 
 
@@ -464,6 +506,448 @@ def test_a_continual_learner_shows_models_conflicts_and_who_answers(
     assert "Who answers: share of each true task" in captions
     assert "Accuracy on each task" in captions
     assert_quiet(browser, stream_page)
+
+
+# --- every control, by mouse and by keyboard -----------------------------------------------------
+
+
+class Control(NamedTuple):
+    """Which elements it is, how it is used both ways, what is looked at and what must come of it.
+
+    What is looked at is an expression of JavaScript; `comes` gets its values before and after.
+    """
+
+    elements: str
+    mouse: Callable[[Browser], None]
+    keys: Callable[[Browser], None]
+    seen: str
+    comes: Callable[[Any, Any], bool]
+    before: str = ""
+    page: str = "long"
+    width: int = 1280
+
+
+def click(name):
+    return lambda browser: browser.click(name)
+
+
+def keys(name, *pressed):
+    """Reach an element by Tab, and press keys there."""
+
+    def use(browser):
+        browser.tab_to(name)
+        browser.type(*pressed)
+
+    return use
+
+
+def both(*uses):
+    def use(browser):
+        for one in uses:
+            one(browser)
+
+    return use
+
+
+def wheel(name, x, y):
+    return lambda browser: browser.wheel(name, x, y)
+
+
+def click_node(label):
+    """Click where an output is drawn."""
+
+    def use(browser):
+        i = browser.run(
+            "return data.models[0].nodes.findIndex("
+            f"(node) => node.kind === 'output' && node.label === '{label}')"
+        )
+        click_in_network(*node_at(browser, i))(browser)
+
+    return use
+
+
+def click_in_network(x, y):
+    return lambda browser: browser.drag("#network", 0, 0, x, y)
+
+
+def plays(press):
+    """Play for some events, and pause."""
+
+    def use(browser):
+        press(browser)
+        browser.until(lambda: browser.at > 503 and browser.text("#play") == "Pause")
+        press(browser)
+        stopped = browser.at
+        time.sleep(0.15)  # several events long
+        assert browser.at == stopped
+
+    return use
+
+
+def at_event(low, high=None):
+    """The slider stands there, and the network and the line of text with it."""
+
+    def comes(was, now):
+        event, edges, text, button = now
+        told = text.startswith(f"event {event} of 1000 ") and text.endswith(f" {edges} edges")
+        return was != now and low <= event <= (high or low) and told and button == "Play"
+
+    return comes
+
+
+def becomes(*expected):
+    return lambda was, now: was != now and now == list(expected)
+
+
+GROWTH = (
+    "[+byId('events').value, view.cy.edges().filter((e) => e.visible()).length,"
+    " byId('moment').textContent, byId('play').textContent]"
+)
+NODE = (
+    "[byId('node-title').textContent, view.cy.nodes('.picked')"
+    ".map((node) => data.models[shown.model].nodes[node.id().slice(1)].label).join()]"
+)
+SAMPLE = (
+    "[byId('sample').value,"
+    " document.querySelector('#sample-view b')?.textContent === data.samples.answers[samples.at],"
+    " view.cy.nodes().map((node) => node.data('paint')).join()]"
+)
+WINDOW = "[view.cy.zoom(), view.cy.pan().x, view.cy.pan().y]"
+LISTED = "panel.entries().map((button) => button.textContent)"
+MODEL = (
+    "[byId('model-summary').textContent === data.models[shown.model].summary, shown.model,"
+    " document.querySelector('.part:not([hidden]) h3').textContent.trim().slice(0, 7)]"
+)
+MIDDLE = "player.go(500)"
+THEMES = ["Theme: system", "Theme: light", "Theme: dark"]
+UP_LEFT = (Keys.ARROW_LEFT,) * 2 + (Keys.ARROW_RIGHT,) + (Keys.ARROW_UP,) * 2 + (Keys.ARROW_DOWN,)
+PICK_3 = "pickNode(data.models[0].nodes.findIndex((node) => node.name === 'y3'))"
+UNFOLD = "document.querySelectorAll('details').forEach((e) => { e.open = true; })"
+
+
+def sample_1(was, now):
+    return now[:2] == ["1", True] and now[2] != was[2]
+
+
+def larger(was, now):
+    return now[0] > 1.03 * was[0]
+
+
+def smaller(was, now):
+    return now[0] < 0.97 * was[0]
+
+
+def moved_by_60(was, now):
+    return np.subtract(now, was) == pytest.approx([0, 60, 60], abs=1)
+
+
+def fitted(was, now):
+    """In the middle again, and small enough."""
+    return smaller(was, now) and now[1] < 120
+
+
+def scrolled(down, selector, page="long", before="", width=1280):
+    """A region with more in it than is seen at once."""
+    step, key = ((0, 90), Keys.ARROW_DOWN) if down else ((90, 0), Keys.ARROW_RIGHT)
+    region = f"document.querySelector({json.dumps(selector)})"
+    return Control(
+        selector, wheel(selector, *step), keys(selector, key),
+        f"{region}.scrollTop" if down else f"{region}.scrollLeft",
+        lambda was, now: was == 0 < now, before, page, width,
+    )  # fmt: skip
+
+
+def player_button(name, start, end):
+    return Control(
+        name, click(name), keys(name, Keys.ENTER), GROWTH, at_event(end), f"player.go({start})"
+    )
+
+
+CONTROLS = {
+    "skip link": Control(
+        ".skip",
+        both(keys(".skip"), click(".skip"), lambda browser: browser.type(Keys.TAB)),
+        keys(".skip", Keys.ENTER, Keys.TAB),
+        "[location.hash, document.activeElement.closest('main') !== null]",
+        becomes("#main", True),
+    ),
+    "theme": Control(
+        "#theme",
+        click("#theme"),
+        keys("#theme", Keys.ENTER),
+        "[byId('theme').textContent, document.documentElement.dataset.theme ?? 'system']",
+        lambda was, now: (
+            now[0] == THEMES[(THEMES.index(was[0]) + 1) % 3] == f"Theme: {now[1]}"
+        ),
+    ),
+    "node in the network": Control(
+        "#network, #network *", click_node(3), keys("#network", "nnnnnp"), NODE,
+        becomes("Node 3", "3"),
+    ),
+    "no node in the network": Control(
+        "#network, #network *", click_in_network(-380, -200), keys("#network", Keys.ESCAPE), NODE,
+        becomes("Node", ""), PICK_3,
+    ),
+    "move the network": Control(
+        "#network, #network *",
+        lambda browser: browser.drag("#network", 60, 60, -380, -200),
+        keys("#network", *UP_LEFT),
+        WINDOW,
+        moved_by_60,
+    ),
+    "zoom into the network": Control(
+        "#network, #network *",
+        both(click_in_network(-380, -200), wheel("#network", 0, -200)),
+        keys("#network", "+"),
+        WINDOW,
+        larger,
+    ),
+    "zoom out of the network": Control(
+        "#network, #network *",
+        both(click_in_network(-380, -200), wheel("#network", 0, 200)),
+        keys("#network", "-"),
+        WINDOW,
+        smaller,
+    ),
+    "zoom in": Control("#zoom-in", click("#zoom-in"), keys("#zoom-in", Keys.ENTER), WINDOW, larger),
+    "zoom out": Control(
+        "#zoom-out", click("#zoom-out"), keys("#zoom-out", Keys.SPACE), WINDOW, smaller
+    ),
+    "fit": Control(
+        "#fit", click("#fit"), keys("#fit", Keys.ENTER), WINDOW, fitted,
+        "view.zoom(2); view.cy.panBy({ x: 600, y: 0 })",
+    ),
+    "fit by a key of the network": Control(
+        "#fit, #network", click("#fit"), keys("#network", "0"), WINDOW, fitted,
+        "view.zoom(2); view.cy.panBy({ x: 600, y: 0 })",
+    ),
+    "to the beginning": player_button("#first", 500, 0),
+    "one event back": player_button("#back", 500, 499),
+    "one event on": player_button("#forward", 500, 501),
+    "to the end": player_button("#last", 500, 1000),
+    "play and pause": Control(
+        "#play", plays(click("#play")), plays(keys("#play", Keys.SPACE)), GROWTH,
+        at_event(504, 999), MIDDLE,
+    ),
+    "slider of events": Control(
+        "#events",
+        lambda browser: browser.drag("#events", -100, 0),
+        keys("#events", Keys.HOME, *[Keys.PAGE_UP] * 4, Keys.ARROW_RIGHT),
+        GROWTH,
+        at_event(300, 450),
+    ),
+    "chart of growth": Control(
+        "#growth svg",
+        click("#growth svg"),
+        keys("#growth svg", Keys.HOME, *[Keys.PAGE_UP] * 5, Keys.ARROW_RIGHT),
+        GROWTH,
+        at_event(400, 600),
+    ),
+    "sample before": Control(
+        "#sample-back", click("#sample-back"), keys("#sample-back", Keys.ENTER), SAMPLE, sample_1,
+        "samples.go(2)",
+    ),
+    "sample": Control(
+        "#sample",
+        lambda browser: browser.click_option("#sample", 2),
+        keys("#sample", Keys.ARROW_DOWN, Keys.ARROW_DOWN),
+        SAMPLE,
+        sample_1,
+    ),
+    "sample after": Control(
+        "#sample-forward", click("#sample-forward"), keys("#sample-forward", Keys.SPACE), SAMPLE,
+        sample_1, "samples.go(0)",
+    ),
+    "find a node": Control(
+        "#node-filter",
+        both(click("#node-filter"), lambda browser: browser.type("h2")),
+        keys("#node-filter", "h2"),
+        LISTED,
+        lambda was, now: now and now == [text for text in was if "h2" in text] != was,
+    ),
+    "find all nodes": Control(
+        "#node-filter",
+        lambda browser: browser.drag("#node-filter", 0, 0, 134),  # the cross at its end
+        keys("#node-filter", Keys.ESCAPE),
+        LISTED,
+        lambda was, now: len(now) > 200 > len(was),
+        "byId('node-filter').value = 'h2'; panel.filter()",
+    ),
+    "list of nodes": Control(
+        "#nodes, #nodes button",
+        click("#nodes li:nth-child(3) button"),
+        keys("#nodes button", *[Keys.ARROW_DOWN] * 3, Keys.ARROW_UP, Keys.ENTER),
+        NODE,
+        becomes("Node 2", "2"),
+    ),
+    "last of the list of nodes": Control(
+        "#nodes, #nodes button",
+        both(wheel("#nodes", 0, 20000), click("#nodes li:last-child button")),
+        keys("#nodes button", Keys.END, Keys.SPACE),
+        NODE,
+        lambda was, now: was != now and now == ["Node x195", "x195"],
+    ),
+    "no node by the list": Control(
+        "#nodes, #nodes button", click_in_network(-380, -200), keys("#nodes button", Keys.ESCAPE),
+        NODE, becomes("Node", ""), PICK_3,
+    ),
+    "link to a node": Control(
+        "#node-view .link",
+        click("#node-view .link"),
+        keys("#node-view .link", Keys.ENTER),
+        f"[...{NODE}, document.querySelector('#node-view .link').textContent,"
+        " document.activeElement.id]",
+        lambda was, now: now[:2] == [f"Node {was[2]}", was[2]] and now[3] == "node-title",
+        PICK_3,
+    ),
+    "equation of a node": scrolled(True, "#node-view .equation", before=PICK_3),
+    "edges of a node": scrolled(True, "#node-view .list", before=PICK_3),
+    "equations shown": Control(
+        ".part summary", click(".part summary"), keys(".part summary", Keys.ENTER),
+        "[document.querySelector('.equations').checkVisibility()]", becomes(True),
+    ),
+    "equations folded away": Control(
+        ".part summary", click(".part summary"), keys(".part summary", Keys.SPACE),
+        "[document.querySelector('.equations').checkVisibility()]", becomes(False), UNFOLD,
+    ),
+    "equations": scrolled(True, ".equations", before=UNFOLD),
+    "wide table": scrolled(False, ".scroll", width=PHONE),
+    "model": Control(
+        "#model",
+        lambda browser: browser.click_option("#model", 1),
+        keys("#model", Keys.ARROW_DOWN),
+        MODEL,
+        becomes(True, 1, "Model 1"),
+        page="stream",
+    ),
+    "link to a model": Control(
+        "#sample-view .link",
+        click("#sample-view .link"),
+        keys("#sample-view .link", Keys.ENTER),
+        f"[...{MODEL}, document.activeElement.textContent.replace(' ✓', '')]",
+        becomes(True, 1, "Model 1", "model 1 (shown)"),
+        "samples.go(0)",
+        "stream",
+    ),
+    "events of the stream": Control(
+        "#timeline ~ details summary",
+        click("#timeline ~ details summary"),
+        keys("#timeline ~ details summary", Keys.ENTER),
+        "[document.querySelector('[aria-label=Events]').checkVisibility()]",
+        becomes(True),
+        page="stream",
+    ),
+    "conflicts of a sample": scrolled(True, "#sample-view .list", "plain", "samples.go(0)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["mouse", "keys"])
+@pytest.mark.parametrize("name", CONTROLS)
+def test_every_control_works_by_mouse_and_by_keyboard(browser, pages, name, way):
+    control = CONTROLS[name]
+    path = pages[control.page]
+    browser.renew(path, control.width)
+    browser.run(control.before)
+    seen = []
+
+    def look():
+        seen.append(browser.run(f"return {control.seen}"))
+        return seen[-1]
+
+    was = look()
+    getattr(control, way)(browser)
+    try:
+        browser.until(lambda: control.comes(was, look()), seconds=5)
+    except TimeoutException:
+        pytest.fail(f"{name} by {way}: {was} became {seen[-1]}")
+    assert_quiet(browser, path)
+
+
+def heard(browser):
+    """Mark the elements that listen to the pointer or to keys."""
+    ask = browser.driver.execute_cdp_cmd
+    page = ask("Runtime.evaluate", {"expression": "document"})["result"]["objectId"]
+    found = ask("DOMDebugger.getEventListeners", {"objectId": page, "depth": -1})["listeners"]
+    kinds = re.compile(r"click|key|pointer|mouse|touch|wheel|input|change")
+    for number in {one["backendNodeId"] for one in found if kinds.match(one["type"])}:
+        node = ask("DOM.resolveNode", {"backendNodeId": number})["object"]["objectId"]
+        mark = "function () { if (this.dataset) this.dataset.heard = 1; }"
+        ask("Runtime.callFunctionOn", {"objectId": node, "functionDeclaration": mark})
+
+
+@pytest.mark.parametrize("name", ["long", "stream", "plain"])
+def test_no_control_is_forgotten(browser, pages, name):
+    browser.open(pages[name])
+    browser.run(f"samples.go(0); pickNode(view.model.nodes.length - 1); {UNFOLD}")
+    heard(browser)
+    known = ", ".join(dict.fromkeys(control.elements for control in CONTROLS.values()))
+    forgotten = browser.run(
+        "const usable = 'button, input, select, textarea, summary, a[href], canvas, [tabindex],"
+        " [contenteditable], [data-heard]';"
+        "const scrolls = (e) => /auto|scroll/.test(getComputedStyle(e).overflow)"
+        "  && (e.scrollHeight > e.clientHeight || e.scrollWidth > e.clientWidth);"
+        "return [...document.body.querySelectorAll('*')]"
+        "  .filter((e) => (e.matches(usable) && !e.matches(':not(button)[tabindex=\"-1\"]'))"
+        "    || scrolls(e))"
+        f"  .filter((e) => !e.matches({json.dumps(known)}))"
+        "  .map((e) => e.outerHTML.slice(0, 120))"
+    )
+    assert forgotten == []
+    own = [control.elements for control in CONTROLS.values() if control.page == name]
+    gone = [names for names in own if not browser.driver.find_elements(By.CSS_SELECTOR, names)]
+    assert gone == []
+
+
+def test_keys_keep_the_focus_where_a_button_has_no_more_to_do(browser, long_page):
+    browser.renew(long_page, 1280)
+    for name in ("#first", "#last", "#back"):
+        browser.tab_to(name)
+        browser.type(Keys.ENTER, Keys.ENTER)
+        assert browser.run("return '#' + document.activeElement.id") == name
+    assert browser.at == 998
+    browser.tab_to("#sample-back")
+    browser.type(Keys.ENTER)
+    assert browser.run("return samples.at") == -1
+    assert_quiet(browser, long_page)
+
+
+def test_keys_of_the_browser_are_left_to_it(browser, long_page):
+    browser.renew(long_page, 1280)
+    before = browser.run(f"return [{WINDOW}, {NODE}]")
+    browser.tab_to("#network")
+    for key in ("0", "+", "-", "n"):
+        with_control = {"key": key, "ctrlKey": True, "bubbles": True, "cancelable": True}
+        event = f"new KeyboardEvent('keydown', {json.dumps(with_control)})"
+        assert browser.run(f"return document.activeElement.dispatchEvent({event})")
+    assert browser.run(f"return [{WINDOW}, {NODE}]") == before
+
+
+def test_a_node_picked_by_keys_is_brought_into_sight(browser, long_page):
+    browser.renew(long_page, 1280)
+    browser.run("view.zoom(4)")
+    browser.tab_to("#network")
+    browser.type("p", "n")
+    assert browser.text("#node-title") == "Node 0"
+    x, y = browser.run("return Object.values(view.cy.nodes('.picked').renderedPosition())")
+    assert 0 < x < browser.run("return view.place.clientWidth")
+    assert 0 < y < browser.run("return view.place.clientHeight")
+
+
+def test_keys_pass_over_nodes_that_are_not_there(browser, long_page):
+    browser.renew(long_page, 1280).run("player.go(0)")
+    browser.tab_to("#network")
+    browser.type("n" * 11)  # ten outputs; no hidden node is there yet
+    assert browser.text("#node-title").startswith("Node x")
+    browser.type(Keys.ESCAPE, "p")
+    assert browser.text("#node-title") == "Node x195"
+
+
+def test_novelty_and_importance_are_explained(browser, pages):
+    browser.renew(pages["stream"], 1280).run("samples.go(0)")
+    assert "around 0 is usual, higher is newer" in browser.text("#sample-view")
+    assert "Σ|w| of all edges that leave the standardized input" in browser.text(".part caption")
+    browser.renew(pages["long"], 1280)
+    assert "per standard deviation of the input (mean |slope|)" in browser.text(".part caption")
 
 
 @pytest.mark.parametrize("name", ["long", "stream"])

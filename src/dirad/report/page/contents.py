@@ -182,15 +182,19 @@ def facts(estimator: Any, subjects: list[Subject], given: Given) -> list[tuple[s
 def _part(estimator: Any, model: Model | None, one: Subject) -> dict[str, Any]:
     """Return what is written of one network: its important inputs and its equations."""
     if model is None:
-        weights, measure = estimator.feature_importances_, "mean |slope| of the outputs"
+        weights = estimator.feature_importances_
+        unit = "unit" if estimator.preset == "paper" else "standard deviation"
+        measure = f"How much the outputs' activations change per {unit} of the input (mean |slope|)"
     else:
-        weights, measure = weight_out_of_inputs(one.network), "share of Σ|w| out of the input"
+        weights = weight_out_of_inputs(one.network)
+        per = "standardized input" if hasattr(model, "spread") else "input"
+        measure = f"Σ|w| of all edges that leave the {per}"
     order = np.argsort(-weights, kind="stable")[:MOST_IMPORTANT]
     scale = float(weights.max()) or 1.0
     equations = written_out(one)
     return {
         "title": "" if model is None else f"Model {model.number}",
-        "measure": measure,
+        "measure": f"{measure}, as a share of the sum over all inputs: higher matters more.",
         "important": [
             {
                 "name": one.inputs[i],

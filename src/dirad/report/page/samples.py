@@ -14,6 +14,13 @@ from dirad.report.page.numbers import short
 
 MOST_SAMPLES = 50
 MOST_NUMBERS = 120_000  # written for all samples together
+NOVELTY = {
+    "default": "Novelty: standard deviations by which the logarithm of the prediction error is "
+    "above its mean on samples like those learned, for the model to which the sample is least new; "
+    "around 0 is usual, higher is newer.",
+    "paper": "Novelty: the share of nodes in conflict with their prediction, for the model to "
+    "which the sample is least new; from 0 to 1, higher is newer.",
+}
 
 
 def chosen_rows(n_samples: int, numbers_each: int, most: int = MOST_SAMPLES) -> NDArray[np.int64]:
@@ -88,5 +95,6 @@ def routing_data(estimator: PREVALClassifier, X: NDArray) -> dict[str, Any]:
     return {
         "route": estimator.route(X).tolist(),
         "novelty": short(estimator.novelty(X), 3) if able else None,
+        "meaning": NOVELTY[estimator.preset],
         "known": estimator.is_known(X).tolist() if able else None,
     }

@@ -23,20 +23,33 @@ function logTicks(low, high) {
   return ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
 }
 
-/** Error, size and events of a model along its steps. Returns a function that moves the cursor. */
-function drawGrowth(place, model, pickStep) {
+/** Error, size and events of a model along its steps: a slider, by mouse and by keys.
+ *  Returns a function that moves the cursor. */
+function drawGrowth(place, model, player) {
   const { steps, at, error, edges, hidden, phases } = model.growth;
   const width = Math.max(place.clientWidth, 260);
   const across = width - LEFT - RIGHT;
   const x = (step) => LEFT + across * step / Math.max(steps, 1);
   const [top, middle, bottom, end] = [18, 118, 132, 212];
   const height = end + 14 + 15 * EVENT_ROWS.length + 18;
+  let now = 0;
+  const moves = {
+    ArrowLeft: () => player.turn(-1), ArrowRight: () => player.turn(1),
+    ArrowDown: () => player.turn(-1), ArrowUp: () => player.turn(1),
+    PageDown: () => player.goToStep(now - steps / 10), PageUp: () => player.goToStep(now + steps / 10),
+    Home: () => player.goToStep(-1), End: () => player.goToStep(steps),
+  };
   const root = shape("svg", {
-    viewBox: `0 0 ${width} ${height}`, role: "img",
+    viewBox: `0 0 ${width} ${height}`, role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-valuemax": steps,
     "aria-label": `Growth over ${steps} steps to ${model.summary}`,
+    onkeydown: (event) => {
+      if (!isPlain(event) || !(event.key in moves)) return;
+      moves[event.key]();
+      event.preventDefault();
+    },
     onclick: (event) => {
       const share = (event.clientX - root.getBoundingClientRect().left) / root.clientWidth;
-      pickStep((share * width - LEFT) / across * steps);
+      player.goToStep((share * width - LEFT) / across * steps);
     },
   });
   for (const [phase, from, to] of phases) {
@@ -60,6 +73,9 @@ function drawGrowth(place, model, pickStep) {
   root.append(cursor);
   place.replaceChildren(root);
   return (step) => {
+    now = step;
+    root.setAttribute("aria-valuenow", step);
+    root.setAttribute("aria-valuetext", `step ${step}`);
     cursor.setAttribute("x1", x(step));
     cursor.setAttribute("x2", x(step));
   };

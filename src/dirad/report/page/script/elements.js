@@ -34,5 +34,11 @@ function quantile(values, share) {
   return sorted.length ? sorted[Math.floor((sorted.length - 1) * share)] || 1 : 1;
 }
 
+/** Is a key pressed alone? With Ctrl, Alt or Meta it is the browser's. */
+const isPlain = (event) => !event.ctrlKey && !event.altKey && !event.metaKey;
+
+/** Show that a button can do nothing now. It keeps the focus, which `disabled` would take away. */
+const setIdle = (id, idle) => byId(id).setAttribute("aria-disabled", String(idle));
+
 /** Has the reader asked for less motion? */
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

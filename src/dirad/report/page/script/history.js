@@ -50,13 +50,19 @@ class Player {
     byId("moment").textContent = `event ${this.at} of ${total} · step ${change ? change[0] : 0} · ${this.present.size} edges`;
     byId("event").textContent = change ? change[2] : "inputs and outputs alone";
     for (const [id, end] of [["first", 0], ["back", 0], ["forward", total], ["last", total]])
-      byId(id).disabled = this.at === end;
+      setIdle(id, this.at === end);
   }
 
   /** Go to the last event up to a step. */
   goToStep(step) {
     this.pause();
     this.go(this.changes.filter((change) => change[0] <= step).length);
+  }
+
+  /** Go to the next step at which something happened, or to the one before. */
+  turn(by) {
+    const change = this.changes[by > 0 ? this.at : this.at - 1];
+    if (change) this.goToStep(by > 0 ? change[0] : change[0] - 1);
   }
 
   play() {

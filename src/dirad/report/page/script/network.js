@@ -92,10 +92,12 @@ function networkStyle() {
   ];
 }
 
-/** Draws one model at a time; `onpick` is told the number of a node that was clicked. */
+/** Draws one model at a time; `onpick` is told the number of the node to show, null for none. */
 class NetworkView {
   constructor(place, onpick) {
     this.place = place;
+    this.onpick = onpick;
+    this.picked = null;
     this.cy = cytoscape({
       container: place, style: networkStyle(), layout: { name: "preset" }, elements: [],
       autoungrabify: true, boxSelectionEnabled: false, selectionType: "single",
@@ -108,17 +110,29 @@ class NetworkView {
 
   initKeys() {
     const pan = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] };
-    this.place.addEventListener("pointerdown", () => this.place.focus({ preventScroll: true }));
+    // After cytoscape, which takes the focus away when the mouse is pressed.
+    this.place.addEventListener("mousedown", () => this.place.focus({ preventScroll: true }));
     this.place.addEventListener("focus", () => this.cy.userZoomingEnabled(true));
     this.place.addEventListener("blur", () => this.cy.userZoomingEnabled(false));
     this.place.addEventListener("keydown", (event) => {
+      if (!isPlain(event)) return;
       if (event.key in pan) this.cy.panBy({ x: pan[event.key][0], y: pan[event.key][1] });
       else if (event.key === "+" || event.key === "=") this.zoom(1.25);
       else if (event.key === "-") this.zoom(0.8);
       else if (event.key === "0") this.fit();
+      else if (event.key.toLowerCase() === "n") this.pickNext(1);
+      else if (event.key.toLowerCase() === "p") this.pickNext(-1);
+      else if (event.key === "Escape") this.onpick(null);
       else return;
       event.preventDefault();
     });
+  }
+
+  /** Pick the next node of the list, or the one before; those that are not there are passed over. */
+  pickNext(by) {
+    const there = nodeOrder(this.model).filter((i) => !this.cy.getElementById(`n${i}`).hasClass("absent"));
+    const at = there.indexOf(this.picked);
+    this.onpick(there.at(at < 0 && by < 0 ? -1 : (at + by) % there.length));
   }
 
   show(model) {
@@ -200,6 +214,7 @@ class NetworkView {
   }
 
   pick(i) {
+    this.picked = i;
     this.cy.batch(() => {
       this.cy.elements().removeClass("picked near far");
       if (i === null) return;
@@ -209,6 +224,13 @@ class NetworkView {
       near.edges().addClass("near");
       node.addClass("picked");
     });
+    if (i !== null) this.reveal(this.cy.getElementById(`n${i}`));
+  }
+
+  /** Move the network if a node is out of sight. */
+  reveal(node) {
+    const { x, y } = node.renderedPosition();
+    if (x < 0 || y < 0 || x > this.cy.width() || y > this.cy.height()) this.cy.center(node);
   }
 
   restyle() { this.cy.style(networkStyle()); }

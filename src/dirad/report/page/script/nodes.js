@@ -6,6 +6,14 @@ const KINDS = { input: "input", hidden: "modulatory node", output: "output" };
 /** Was a node removed before the end? */
 const isGone = (node) => node.kind === "hidden" && !node.equation;
 
+/** The nodes as the list has them: outputs, hidden ones, those removed, inputs. */
+function nodeOrder(model) {
+  const order = ["output", "hidden", "input"];
+  const rank = (node) => order.indexOf(node.kind) + (isGone(node) ? 0.5 : 0);
+  const rows = model.nodes.map((node, i) => [rank(node), i]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  return rows.map(([, i]) => i);
+}
+
 class NodePanel {
   constructor(onpick) {
     this.onpick = onpick;
@@ -16,10 +24,7 @@ class NodePanel {
 
   show(model) {
     this.model = model;
-    const order = ["output", "hidden", "input"];
-    const rank = (node) => order.indexOf(node.kind) + (isGone(node) ? 0.5 : 0);
-    const rows = model.nodes.map((node, i) => [rank(node), i]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-    this.list.replaceChildren(...rows.map(([, i]) => this.entry(i)));
+    this.list.replaceChildren(...nodeOrder(model).map((i) => this.entry(i)));
     byId("node-filter").value = "";
     this.filter();
   }
@@ -40,8 +45,10 @@ class NodePanel {
     this.entries().forEach((button, i) => { button.tabIndex = i ? -1 : 0; });
   }
 
-  /** Arrow keys move along the list, which is one stop for Tab. */
+  /** Arrow keys move along the list, which is one stop for Tab; Escape shows no node. */
   move(event) {
+    if (!isPlain(event)) return;
+    if (event.key === "Escape") this.onpick(null);
     const entries = this.entries(), at = entries.indexOf(document.activeElement);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: entries.length - 1 }[event.key];
     if (to === undefined || at < 0) return;
@@ -65,7 +72,7 @@ class NodePanel {
     byId("node-title").textContent = `Node ${label}`;
     byId("node-view").replaceChildren(
       element("p", { class: "quiet small" }, `${KINDS[kind]} ${name}${state}`),
-      equation ? element("code", { class: "equation" }, equation)
+      equation ? element("code", { class: "equation", tabindex: 0, role: "region", "aria-label": "Its equation" }, equation)
         : element("p", { class: "small" }, kind === "input" ? "An input: it computes nothing." : "Removed before the end."),
       this.table("Its inputs", "from", this.model.edges.filter((edge) => edge[1] === i), 0, states),
       this.table("It feeds", "to", this.model.edges.filter((edge) => edge[0] === i), 1, states));
@@ -85,9 +92,10 @@ class NodePanel {
 
   line([source, target, term, weight], side, states) {
     const other = side ? target : source;
+    const follow = () => { this.onpick(other); byId("node-title").focus(); };  // the link itself is gone then
     const sign = (value) => element("td", { class: value < 0 ? "negative" : "positive" }, number(value));
     return element("tr", {},
-      element("td", {}, element("button", { type: "button", class: "link", onclick: () => this.onpick(other) }, this.model.nodes[other].label)),
+      element("td", {}, element("button", { type: "button", class: "link", onclick: follow }, this.model.nodes[other].label)),
       element("td", {}, term ? "modulates" : "sum"), sign(weight),
       ...(states ? [sign(weight * (states[source] ?? 0))] : []));
   }

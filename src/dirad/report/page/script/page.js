@@ -43,7 +43,7 @@ function showModel(i) {
 }
 
 function drawCharts() {
-  moveCursor = drawGrowth(byId("growth"), data.models[shown.model], (at) => player.goToStep(at));
+  moveCursor = drawGrowth(byId("growth"), data.models[shown.model], player);
   moveCursor(step);
   if (data.timeline) drawTimeline(byId("timeline"), data.timeline);
 }

@@ -32,8 +32,8 @@ class SamplePanel {
 
   /** Write the sample as one model sees it. */
   show(model) {
-    byId("sample-back").disabled = this.at < 0;
-    byId("sample-forward").disabled = this.at === data.samples.rows.length - 1;
+    setIdle("sample-back", this.at < 0);
+    setIdle("sample-forward", this.at === data.samples.rows.length - 1);
     const i = this.at;
     byId("sample-view").replaceChildren(...(i < 0
       ? [element("p", { class: "quiet small" }, "Pick a sample: nodes take the colour of their states, edges of what flows through them.")]
@@ -63,12 +63,12 @@ class SamplePanel {
   }
 
   whoAnswers(i, model) {
-    const { route, novelty, known, views } = data.samples;
+    const { route, novelty, meaning, known, views } = data.samples;
     if (!route) return null;
     const scores = views.map((view, m) => [data.models[m].number, view.score?.[i] ?? null]);
     const most = Math.max(...scores.map(([, score]) => score ?? 0)) || 1;
     const text = `Model ${route[i]} answers` + (novelty ? `; novelty ${number(novelty[i], 3)}, ${known[i] ? "known" : "unknown to all"}` : "");
-    return element("div", {}, element("p", {}, text),
+    return element("div", {}, element("p", {}, text), novelty ? element("p", { class: "quiet small" }, meaning) : null,
       element("table", { class: "bars" }, element("caption", { class: "quiet small" }, "score: the least answers"),
         element("tbody", {}, ...scores.map(([name, score], m) => element("tr", {},
           element("th", { scope: "row" }, this.modelName(m, name === route[i], m === model)),
@@ -78,8 +78,9 @@ class SamplePanel {
 
   modelName(m, answers, here) {
     const text = `model ${data.models[m].number}${answers ? " ✓" : ""}`;
-    if (here) return `${text} (shown)`;
-    return element("button", { type: "button", class: "link", onclick: () => this.onmodel(m) }, text);
+    if (here) return element("span", { class: "shown", tabindex: -1 }, `${text} (shown)`);
+    const follow = () => { this.onmodel(m); byId("sample-view").querySelector(".shown").focus(); };
+    return element("button", { type: "button", class: "link", onclick: follow }, text);
   }
 
   conflicts(i, model) {
