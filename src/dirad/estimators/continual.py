@@ -72,7 +72,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     false_alarms : float, optional
         Chance that a batch of a known task is taken for a new one (`default`), whatever its size.
     held_out : float, optional
-        Share of the buffer that calibrates and is not fitted to (`default`).
+        Share of the samples that calibrate and are not fitted to (`default`); twice that of the
+        first 500 of a task.
     modes : int, optional
         Most modes of a class that L1 tells apart (`default`): fewer make it smaller and coarser.
     models : {"separate", "shared"}, optional

@@ -7,6 +7,7 @@ from dirad.core.random import uniform
 
 RESERVOIR = 102  # purpose of the random key by which the buffer keeps samples
 FEW = 50  # samples up to which none can be spared for calibration
+EARLY = 500  # samples of which about twice the share is held out: an opinion is needed soon
 UNLABELLED = -1
 
 
@@ -41,7 +42,9 @@ class Buffer:
         Where there is no room, each replaces another with the chance it should.
         """
         keys = range(self.seen, self.seen + len(X))
-        spared = np.array([uniform(self.seed, RESERVOIR, 1, i) < self.share for i in keys], bool)
+        drawn = np.array([uniform(self.seed, RESERVOIR, 1, key) for key in keys])
+        early = min(2.0 * self.share, 0.5 + 0.5 * self.share)
+        spared = drawn < np.where(np.array(keys) < EARLY, early, self.share)
         new = min(self.size - len(self.X), len(X))
         self.X = np.concatenate([self.X, X[:new]])
         self.y = np.concatenate([self.y, y[:new]])

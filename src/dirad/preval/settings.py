@@ -47,7 +47,7 @@ class Settings:
     buffer_size: int = 0  # samples of the task at hand that are kept; 0: a batch is one step
     begin: int = 0  # samples of a new task that are collected before the first step
     steps_per_batch: int = 1  # steps after each batch
-    held_out: float = 0.0  # share of the buffer that calibrates and is not fitted to
+    held_out: float = 0.0  # share of samples that calibrate; twice that of the first 500
     too_few: int = 0  # samples below which a model is given up when the stream ends
     models: str = "separate"  # or "shared": a new one grows on top of the frozen earlier ones
     max_models: int = 0  # the one not used for longest goes; 0: no limit
@@ -94,7 +94,7 @@ class Settings:
 PRESETS: dict[str, Settings] = {
     "paper": Settings(),
     "default": Settings(
-        l0=preset("default", max_edges=200, settle_steps=1500, max_steps=6000),
+        l0=preset("default", max_edges=200, prior=20.0, settle_steps=1500, max_steps=6000),
         l1=preset(
             "default",
             cost="squared",
@@ -115,7 +115,7 @@ PRESETS: dict[str, Settings] = {
         gates=preset(
             "default",
             max_edges=60,
-            prior=10.0,
+            prior=30.0,
             significance=10.0,
             growth_rate=0.25,
             overshoot=1.0,
@@ -125,12 +125,12 @@ PRESETS: dict[str, Settings] = {
             settle_steps=400,
             max_steps=3000,
         ),
-        ridge=0.4,
+        ridge=0.3,
         standardize=True,
         buffer_size=10_000,
         begin=200,
         steps_per_batch=1000,
-        held_out=0.2,
+        held_out=0.1,
         too_few=100,
         merge_after=1000,
     ),
