@@ -22,7 +22,7 @@ from dirad.preval.calibration import Calibration, Tally, calibrated, least_of, t
 from dirad.preval.model import GROWING_L0, STABLE, Model, Verdict
 from dirad.preval.prediction import Prediction
 from dirad.preval.scale import Scale
-from dirad.preval.settings import Settings
+from dirad.preval.settings import Settings, prior_of
 from dirad.preval.sharing import continued
 from dirad.preval.sketch import Sketch
 from dirad.preval.validation import Statistics, conflict_ratio, squared_sum, statistics
@@ -193,6 +193,9 @@ class BufferModel(Model):
             self.taught_by = int(np.count_nonzero(teaching))
             self._learn_scale()
         y = self.buffer.y[teaching]
+        prior = prior_of(self.settings.l0, len(y))
+        if prior != self.l0.params.prior:
+            self.l0 = Adaptation(self.l0.state, self.l0.params.replace(prior=prior))
         for code in np.unique(y):
             if code not in self.classes:
                 self.classes.append(int(code))

@@ -15,6 +15,7 @@ from dirad.growth.adapt import Adaptation, Desk, new_data
 from dirad.growth.state import new_state
 from dirad.history import History
 from dirad.params import Params
+from dirad.preval.settings import prior_of
 
 ROUNDS = 20  # of k-means
 
@@ -60,7 +61,9 @@ class Gates:
         self.n_modes = int(modes.max()) + 1
         self.group = np.zeros(self.n_modes, np.int64)  # of each mode
         self.group[modes] = groups
-        self.params = params.replace(max_edges=params.max_edges * self.n_modes)
+        self.params = params.replace(
+            max_edges=params.max_edges * self.n_modes, prior=prior_of(params, len(modes))
+        )
         state = new_state(n_states, self.n_modes, transfer=SOFTMAX, seed=seed, n_samples=len(modes))
         self.adaptation: Adaptation | None = Adaptation(state, self.params)
         self.network: Network = state.network

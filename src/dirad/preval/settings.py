@@ -9,6 +9,7 @@ import numpy as np
 from dirad.params import Params, preset
 from dirad.preval.connectivity import CONNECTIVITY
 
+ENOUGH = 1600  # samples for which the priors of L0 and gates are meant
 CHOICES = {
     "connectivity": CONNECTIVITY,
     "models": ("separate", "shared"),
@@ -89,6 +90,14 @@ class Settings:
             if name not in known:
                 raise TypeError(f"unknown setting {name!r}; known: {', '.join(sorted(known))}")
         return dataclasses.replace(self, **changes)
+
+
+def prior_of(params: Params, n_samples: int) -> float:
+    """Return the prior for so many samples: in full from ENOUGH on, and its share of fewer.
+
+    Per sample it is then never stronger than at ENOUGH; more would forbid to learn from few.
+    """
+    return params.prior * min(1.0, n_samples / ENOUGH)
 
 
 PRESETS: dict[str, Settings] = {
