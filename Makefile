@@ -34,7 +34,7 @@ test: $(VENV)/dev.stamp  ## lint, format, layers, types and tests: all that must
 slow: $(VENV)/dev.stamp  ## the tests that take minutes
 	$(BIN)/pytest -m slow
 
-bench: $(VENV)/torch.stamp  ## measure against other methods
+bench: $(VENV)/bench.stamp  ## measure against other methods
 	$(BIN)/python benchmarks/run.py
 
 docs: $(VENV)/dev.stamp  ## the site, in build/docs; its code blocks are run by the tests
@@ -48,7 +48,7 @@ clean:  ## remove caches and build products
 distclean: clean  ## clean, and remove the environment
 	rm -rf $(VENV)
 
-# The environment: venv.stamp (empty) <- run.stamp (dirad, MNIST) <- dev.stamp <- torch.stamp
+# The environment: venv.stamp (empty) <- run.stamp (dirad, MNIST) <- dev.stamp <- bench.stamp
 
 $(VENV)/venv.stamp:
 	@echo "Making $(VENV)"
@@ -68,9 +68,7 @@ $(VENV)/dev.stamp: $(VENV)/run.stamp
 	@$(INSTALL) --editable '.[mnist,dev]'
 	@touch $@
 
-$(VENV)/torch.stamp: $(VENV)/dev.stamp
-	@if ! $(BIN)/python -c 'import torch' 2>/dev/null; then \
-		echo "Installing PyTorch into $(VENV) (large)"; \
-		$(INSTALL) torch==2.13.0; \
-	fi
+$(VENV)/bench.stamp: $(VENV)/dev.stamp
+	@echo "Installing PyTorch and other peers into $(VENV) (large)"
+	@$(INSTALL) --editable '.[mnist,dev,bench]' torch==2.13.0
 	@touch $@
