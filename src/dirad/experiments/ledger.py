@@ -18,13 +18,15 @@ from dirad.experiments.runner import Progress, run_all
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-def code_digest(files: Sequence[str] = ()) -> str:
+def code_digest(files: Sequence[str] = (), *, models: bool = True) -> str:
     """Return a short hash of all code that a result may depend on, these files too.
 
-    Comments, docstrings and layout do not count.
+    Comments, docstrings and layout do not count, nor the models' code where none takes part.
     """
-    folders = ("core", "growth", "preval")
+    folders = ("core", "growth", "preval") if models else ()
     names = ("params.py", "datasets.py", "experiments/protocol.py", *files)
+    if not models:
+        names = ("datasets.py", *files)
     paths = [path for folder in folders for path in sorted((_PACKAGE / folder).glob("*.py"))]
     digest = hashlib.sha256()
     for path in (*paths, *(_PACKAGE / name for name in names)):
@@ -61,9 +63,9 @@ def _entry(line: bytes) -> Any:
 class Ledger:
     """A file of finished runs, by what they depend on."""
 
-    def __init__(self, path: Path, files: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, files: Sequence[str] = (), *, models: bool = True) -> None:
         self.path = path
-        self.code = code_digest(files)
+        self.code = code_digest(files, models=models)
         self.results: dict[str, Mapping[str, Any]] = {}
         if path.exists():
             self._read()

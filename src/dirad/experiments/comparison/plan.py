@@ -1,8 +1,9 @@
 """Which runs a comparison consists of, made once each and kept."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -92,10 +93,26 @@ def execute(
 ) -> list[Result]:
     """Return the results of all runs; those that the ledger holds are not made again."""
     check(jobs)
-    book = Ledger(ledger, [f"experiments/{name}.py" for name in (*CODE, *STREAM_CODE)])
-    keys = [key_of(job) for job in jobs]
-    found = book.made(run, jobs, keys, workers=workers, progress=progress)
-    return [result for plain in found for result in restored(plain)]
+    files = [f"experiments/{name}.py" for name in (*CODE, *STREAM_CODE)]
+    found: dict[str, Mapping[str, Any]] = {}
+    for ours in (True, False):  # what is not ours need not be made again when our models change
+        book = Ledger(ledger, files, models=ours)
+        some = {key_of(job): job for job in jobs if is_ours(job) == ours}
+        shown = partial(_shown_from, progress, len(found), len(jobs))
+        made = book.made(run, list(some.values()), list(some), workers=workers, progress=shown)
+        found |= zip(some, made, strict=True)
+    return [result for job in jobs for result in restored(found[key_of(job)])]
+
+
+def is_ours(job: Job) -> bool:
+    """Does a run make models of ours?"""
+    _, _, method, changes = job
+    return changes is not None or method.startswith("ours")
+
+
+def _shown_from(progress: Progress | None, first: int, total: int, n: int, _: int) -> None:
+    if progress is not None:
+        progress(first + n, total)
 
 
 def key_of(job: Job) -> str:
