@@ -50,7 +50,7 @@ def reproduce(
     parts
         Of the paper's settings: main (the tables), told (told when a task is new: routing alone),
         top_down (the other reading of which nodes may predict), batch_300, full_size (28 × 28; two
-        runs of some minutes), recurring (a stream A B A C B, beside our own settings).
+        runs of some minutes), recurring (a stream A B A C B; of our own settings always).
     runs
         Runs per setting.
     tasks
@@ -76,9 +76,10 @@ def reproduce(
             jobs, folder / f"{name}.jsonl", workers=worker_count(common), progress=progress
         )
     tables = experiment.sections(found)
-    if preset == "paper" and "recurring" in chosen:
+    if preset == "default" or "recurring" in chosen:
         with progress_bar(common, "recurring") as progress:
             again = experiment.measure_recurring(
+                preset,
                 range(common.seed, common.seed + min(runs, 3)),
                 workers=worker_count(common),
                 progress=progress,
