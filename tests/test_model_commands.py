@@ -291,14 +291,15 @@ def test_errors_name_file_column_and_option(capfdbinary, folder, flowers, plant,
     csv_file = folder / "flowers.csv"
     for arguments, code, said in [
         (("fit", tmp_path / "no.csv", "--target", "y"), 1, "no.csv"),
-        (("fit", csv_file, "--target", "colour"), 1, "colour"),
+        (("fit", csv_file, "--target", "colour"), 2, "colour"),
         (("fit", csv_file), 2, "--target"),
         (("fit", tmp_path / "one.csv", "--target", "b"), 1, "column 'b'"),
         (("fit", csv_file, "--target", "species", "--finish"), 2, "--finish"),
         (("fit", csv_file, "--target", "species", "-o", tmp_path), 2, "this is a folder"),
         (("export", flowers, "--to", "c", "-o", tmp_path), 2, "this is a folder"),
         (("report", flowers, "-o", tmp_path), 2, "this is a folder"),
-        (("fit", csv_file, "--target", "species", "--drop", "roof"), 1, "roof"),
+        (("fit", csv_file, "--target", "species", "--drop", "roof"), 2, "--drop: "),
+        (("fit", csv_file, "--target", "species", "--begin", "50"), 2, "--begin"),
         (("fit", csv_file, "--target", "species", "--test", "1"), 2, "--test"),
         (("fit", csv_file, "--target", "species", "-o", tmp_path / "a" / "b"), 2, "--output"),
         (("fit", csv_file, "--target", "species", "--resume"), 2, "--resume"),
@@ -419,3 +420,62 @@ def test_a_stopped_stream_goes_on(capfdbinary, folder, tmp_path, monkeypatch):
     assert not path.exists()
     assert run(capfdbinary, *command, path, "--resume")[0] == 0
     assert packed(dirad.load(path)) == packed(dirad.load(whole))
+
+
+# ------------------------------------------------------------------ streams of a few rows
+
+
+def first_rows(source, path, n, first=0):
+    lines = source.read_text().splitlines(keepends=True)
+    path.write_text("".join([lines[0], *lines[1 + first : 1 + first + n]]))
+    return path
+
+
+def test_rows_that_fill_no_batch_are_told(capfdbinary, folder, tmp_path):
+    few, model = first_rows(folder / "day1.csv", tmp_path / "few.csv", 150), tmp_path / "few.dirad"
+    fit = ["fit", few, "--target", "fault", "--continual", "-o", model]
+    code, text, _ = run(capfdbinary, *fit)
+    assert code == 0
+    assert "rows that wait for a batch" in text
+    assert "150" in text
+    code, _, errors = run(capfdbinary, "predict", model, few)
+    assert code == 2
+    assert f"{model} has no model yet: 150 rows wait" in errors
+    code, text, _ = run(capfdbinary, *fit, "--finish", "--json")
+    told = json.loads(text)
+    assert told["What was recognized"][0]["rows"] == "0–149"
+    assert "Not learned yet" not in told
+    assert any("opened" in event for event in told["Events"])
+    assert run(capfdbinary, "predict", model, few)[0] == 0
+
+
+def test_smaller_batches_for_short_tasks(capfdbinary, folder, tmp_path):
+    model = tmp_path / "short.dirad"
+    day1 = first_rows(folder / "day1.csv", tmp_path / "1.csv", 150)
+    day2 = first_rows(folder / "day2.csv", tmp_path / "2.csv", 150)
+    sizes = ["--batch-size", 25, "--begin", 100]
+    fit = ["fit", day1, "--target", "fault", "--continual", "-o", model, "--quiet"]
+    assert run(capfdbinary, *fit, *sizes)[0] == 0
+    code, text, _ = run(capfdbinary, "learn", model, day2, "--json")
+    assert code == 0
+    assert [row["taken for"] for row in json.loads(text)["What was recognized"]][0] == "new"
+    assert len(json.loads(text)["Models"]) == 2
+
+
+def test_rows_are_answered_by_what_was_learned_before_them(capfdbinary, folder, tmp_path):
+    """However the rows of a stream are cut into files."""
+    answers = []
+    for cuts in ([360], [40, 320], [240, 120]):
+        model = tmp_path / "cut.dirad"
+        start = first_rows(folder / "day1.csv", tmp_path / "start.csv", 360)  # 160 wait
+        fit = ["fit", start, "--target", "fault", "--continual", "-o", model, "--quiet"]
+        assert run(capfdbinary, *fit)[0] == 0
+        right = first = 0
+        for n in cuts:
+            part = first_rows(folder / "day2.csv", tmp_path / "part.csv", n, first)
+            told = json.loads(run(capfdbinary, "learn", model, part, "--json")[1])
+            right += round(told["Answers before learning"]["accuracy"] * n)
+            first += n
+        answers.append(right)
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0] > 60  # the last of them are answered by a model that learned such rows

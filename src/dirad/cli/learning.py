@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 STEPS = 500  # between two moments at which a fit can be stopped
 FALSE_ALARMS = 0.05  # share of known rows that are called unknown
 ROWS = 2000  # of a file that are answered at a time
+MEANING = {
+    "mixed": "mixed: rows of old tasks and of new ones in a batch, taken apart.",
+    "learning": "learning: of the first rows nobody can tell yet.",
+}
 KEPT = "L0: the network that answers; numbers kept: all that a model stores"
 CHECKPOINT = ".checkpoint"  # behind the name of a model file
 
@@ -79,6 +83,8 @@ def fit(
     output: OutFile = Path("model.dirad"),
     task: Task = "auto",
     continual: Annotated[bool, Parameter(negative="")] = False,
+    batch_size: PositiveInt | None = None,
+    begin: PositiveInt | None = None,
     preset: Preset = "default",
     max_edges: PositiveInt | None = None,
     test: Share = 0.2,
@@ -122,6 +128,10 @@ def fit(
         auto: classes if the column holds text, truth values or few whole numbers.
     continual
         Learn the rows as a stream whose rules may change.
+    batch_size
+        With --continual: rows that are judged, and learned, together [default: 200].
+    begin
+        With --continual: rows of a new task before it can be told from another [default: 200].
     preset
         Our own settings or the paper's.
     max_edges
@@ -147,9 +157,14 @@ def fit(
 
     if finish and not continual:
         raise Usage("--finish is for --continual: one network is always finished")
+    for option, given in (("--batch-size", batch_size), ("--begin", begin)):
+        if given is not None and not continual:
+            raise Usage(f"{option} is for --continual: one network sees all rows at once")
     if continual and (task == "regression" or max_edges):
         raise Usage("--continual learns classes, and its networks have limits of their own")
     table = opened(data, reading)
+    for option, names in (("--target", [target]), ("--drop", drop), ("--category", category)):
+        _need(table, option, names or ())
     encoder = Encoder.fit(
         table, target, task=task, impute=impute, drop=drop or (), categories=category or ()
     )
@@ -162,7 +177,8 @@ def fit(
         model = _checkpoint(job).model
     if continual:
         warm_up(talk, preset)
-        _fit_stream(job, model, preset, seed, finish)
+        sizes = {"batch_size": batch_size, "begin": begin}
+        _fit_stream(job, model, dict(preset=preset, random_state=seed, **sizes), finish)
     else:
         _fit_network(job, model, preset, max_edges, test, seed)
 
@@ -226,10 +242,9 @@ def _fit_network(
     warm_up(job.talk, preset)
     kind = DIRADClassifier if classes else DIRADRegressor
     fresh = kind(preset=preset, max_edges=max_edges, random_state=seed)
-    if model is not None and model.get_params() != fresh.get_params():
-        raise Usage(f"{job.checkpoint} is of a fit with other options")
     if model is None:
         model = fresh.fit(X, y, steps=STEPS)
+    _check_same(job, model, fresh)
     saved = time.monotonic()
     with _interruptions() as stopped, _bar(job.talk, "growing", "steps") as bar:
         while not model.is_stable_:
@@ -281,15 +296,15 @@ def scores(model: Any, X: NDArray, y: NDArray, prefix: str = "test ") -> dict[st
 # ------------------------------------------------------------------ streams
 
 
-def _fit_stream(job: Job, model: Any, preset: str, seed: int, finish: bool) -> None:
+def _fit_stream(job: Job, model: Any, options: dict[str, Any], finish: bool) -> None:
+    """Let a continual learner see the rows of a first file."""
     from dirad import PREVALClassifier
 
-    taken = 0
+    fresh, taken = PREVALClassifier(**options), 0
     if model is not None:
+        _check_same(job, model, fresh)
         taken = model.n_samples_seen_
-    else:
-        model = PREVALClassifier(preset=preset, random_state=seed)
-    _learn(job, model, taken, since=0, finish=finish)
+    _learn(job, model or fresh, taken, since=0, finish=finish)
 
 
 @app.command
@@ -378,30 +393,27 @@ def _learn(
     from dirad.preval.settings import PRESETS
 
     labelled = job.encoder.target.name in job.table.names
-    reports = len(model.reports_) if hasattr(model, "_system") else 0
-    before = model.n_samples_seen_ if hasattr(model, "_system") else 0
-    batch = model.batch_size or PRESETS[model.preset].l0.batch_size
-    row, right, asked = 0, 0, 0
+    size = model.batch_size or PRESETS[model.preset].l0.batch_size
+    story = Story(model, size, taken)
+    row = 0
     saved = time.monotonic()
     encoder = job.encoder
     with _interruptions() as stopped, _bar(job.talk, "learning", "rows") as bar:
-        for chunk in job.table.chunks(batch):
+        for chunk in job.table.chunks(size):
             row += len(chunk)
             skip = min(max(taken - (row - len(chunk)), 0), len(chunk))
             if skip == len(chunk):
                 continue
-            X = encoder.transform(chunk, unseen)[skip:]
-            y = (
-                encoder.targets(chunk, unlabelled=True, new_classes=True)[skip:]
-                if labelled
-                else None
-            )
-            if getattr(model, "models_", None):
-                given, asked_here = _right(model, X, y)
-                right, asked = right + given, asked + asked_here
-            model.partial_fit(X, y)
-            if y is not None:
+            X, y = encoder.transform(chunk, unseen)[skip:], None
+            if labelled:
+                y = encoder.targets(chunk, unlabelled=True, new_classes=True)[skip:]
                 encoder = encoder.with_classes(label for label in y.tolist() if label is not None)
+            # Up to the end of the batch that waits, and from there on: each row is answered by
+            # what was learned before it.
+            missing = size - story.waiting
+            for part in (slice(0, missing), slice(missing, None)):
+                if len(X[part]):
+                    story.tell(X[part], None if y is None else y[part])
             job = job._replace(encoder=encoder)
             bar(row, job.table.n_rows, f"learning: {len(model.models_)} models")
             if stopped:
@@ -410,15 +422,53 @@ def _learn(
                 job.save(model, job.checkpoint, row=row)
                 saved = time.monotonic()
     if finish:
-        model.finish()
+        story.finish()
     job.done(model)
     findings = Findings(job.talk)
-    _tell_what_happened(findings, model, since, reports, before)
-    if asked:
-        answers = {"rows with labels": asked, "accuracy": right / asked}
-        note = "Each batch is answered first and learned then."
-        findings.facts("Answers before learning", answers, note)
+    _tell_what_happened(findings, story, since)
     findings.print()
+
+
+class Story:
+    """A continual learner that is shown rows: what it says of them, before and after."""
+
+    def __init__(self, model: Any, size: int, taken: int) -> None:
+        self.model = model
+        self.size = size  # of a batch
+        self.rows = taken  # of the file, shown by now
+        self.first = taken - self.waiting  # of the batch at hand; of an earlier file if negative
+        self.spans: list[tuple[int, int, Any]] = []  # first row, last row, what was said of them
+        self.right = self.asked = 0
+
+    @property
+    def waiting(self) -> int:
+        """Rows that do not fill a batch yet."""
+        return len(self.model._waiting[0]) if hasattr(self.model, "_system") else 0
+
+    def tell(self, X: NDArray, y: NDArray | None) -> None:
+        """Ask about rows, and then show them. They are of one batch."""
+        if getattr(self.model, "models_", None):
+            right, asked = _right(self.model, X, y)
+            self.right, self.asked = self.right + right, self.asked + asked
+        told = self._told
+        self.model.partial_fit(X, y)
+        self.rows += len(X)
+        self._note(told)
+
+    def finish(self) -> None:
+        """Bring all models to their end."""
+        told = self._told
+        self.model.finish()
+        self._note(told)
+
+    @property
+    def _told(self) -> int:
+        return len(self.model.reports_) if hasattr(self.model, "_system") else 0
+
+    def _note(self, told: int) -> None:
+        for report in self.model.reports_[told:]:
+            self.spans.append((max(self.first, 0), self.rows - 1, report))
+            self.first = self.rows
 
 
 def _right(model: Any, X: NDArray, y: Any) -> tuple[int, int]:
@@ -432,31 +482,30 @@ def _right(model: Any, X: NDArray, y: Any) -> tuple[int, int]:
     return sum(a == b for a, b in zip(answers, y[known].tolist(), strict=True)), int(known.sum())
 
 
-def _tell_what_happened(
-    findings: Findings, model: Any, since: int, reports: int, before: int
-) -> None:
+def _tell_what_happened(findings: Findings, story: Story, since: int) -> None:
     """Say which rows were recognized as what, and what became of the models."""
-    size = model._settings.l0.batch_size
-    parts: list[list[Any]] = []  # first report, last, kind, model
-    for report in model.reports_[reports:]:
-        if parts and parts[-1][2:] == [report.kind, report.model]:
-            parts[-1][1] = report.batch
+    parts: list[list[Any]] = []  # first row, last row, batches, kind, model
+    for first, last, report in story.spans:
+        if parts and parts[-1][3:] == [report.kind, report.model]:
+            parts[-1][1:3] = [last, parts[-1][2] + 1]
         else:
-            parts.append([report.batch, report.batch, report.kind, report.model])
+            parts.append([first, last, 1, report.kind, report.model])
     rows = [
-        {
-            "rows": f"{max(first * size - before, 0):,}–{(last + 1) * size - before - 1:,}",
-            "batches": last - first + 1,
-            "taken for": kind,
-            "model": number,
-        }
-        for first, last, kind, number in parts
+        {"rows": f"{first:,}–{last:,}", "batches": batches, "taken for": kind, "model": number}
+        for first, last, batches, kind, number in parts
     ]
-    waiting = len(model._waiting[0])
-    note = f"Batches of {size} rows." + (f" {waiting} rows wait for a batch." if waiting else "")
-    findings.table("What was recognized", rows, note)
-    events = [str(event) for event in model.events_[since:]]
-    findings.table("Models", model_rows(model), "; ".join([KEPT, *events[-6:]]))
+    meaning = [MEANING[kind] for kind in MEANING if any(part[3] == kind for part in parts)]
+    findings.table("What was recognized", rows, " ".join([f"Batches of {story.size}.", *meaning]))
+    if story.waiting:
+        note = "More rows will complete their batch; --finish learns them as they are."
+        findings.facts("Not learned yet", {"rows that wait for a batch": story.waiting}, note)
+    events = [str(event) for event in story.model.events_[since:]]
+    findings.record["Events"] = events
+    findings.table("Models", model_rows(story.model), "; ".join([KEPT, *events[-6:]]))
+    if story.asked:
+        answers = {"rows with labels": story.asked, "accuracy": story.right / story.asked}
+        note = "Each batch is answered first and learned then."
+        findings.facts("Answers before learning", answers, note)
 
 
 def model_rows(model: Any) -> list[dict[str, Any]]:
@@ -517,6 +566,11 @@ def predict(
     found = read(model)
     encoder = encoder_of(found, model)
     continual = hasattr(found.model, "novelty")
+    if continual and not found.model.models_:
+        raise Usage(
+            f"{model} has no model yet: {len(found.model._waiting[0])} rows wait for a batch of "
+            f"{found.model._settings.l0.batch_size}; dirad learn {model} --finish learns them"
+        )
     if novelty and not continual:
         raise Usage(f"--novelty needs a continual model, and {model} is one network")
     if proba and not hasattr(found.model, "predict_proba"):
@@ -608,7 +662,8 @@ def encoder_of(found: "ModelFile", path: Path) -> "Encoder":
 
     if found.encoder is None:
         raise Usage(
-            f"{path} was not made from a data file: nobody knows what its inputs are called"
+            f"{path} was made in Python, not from a data file, so that its columns are not known: "
+            f"dirad.load({str(path)!r}) gives the model back there"
         )
     try:
         return Encoder.from_json(found.encoder)
@@ -631,12 +686,32 @@ def check_place(output: Path) -> None:
         raise Usage(f"--output {output}: there is no folder {output.parent}")
 
 
+def _need(table: "Table", option: str, names: Sequence[str]) -> None:
+    """Refuse an option that names a column which is not there."""
+    from dirad.tables import TableError
+
+    for name in names:
+        try:
+            table.require(name)
+        except TableError as error:
+            raise Usage(f"{option}: {error}") from None
+
+
+def _check_same(job: Job, model: Any, fresh: Any) -> None:
+    """Refuse a checkpoint of another command."""
+    if model.get_params() != fresh.get_params():
+        raise Usage(f"--resume: {job.checkpoint} is of a fit with other options")
+
+
 def _checkpoint(job: Job) -> "ModelFile":
     """Return what the same command left when it was stopped."""
     from dirad.storage import read
 
     if not job.checkpoint.exists():
-        raise Usage(f"--resume: there is no {job.checkpoint}")
+        raise Usage(
+            f"--resume: there is no {job.checkpoint}; what was stopped before its first step "
+            "begins again without --resume"
+        )
     found = read(job.checkpoint)
     if found.provenance.get("data") != job.origin["data"]:
         raise Usage(f"--resume: {job.checkpoint} is of other data")
