@@ -10,26 +10,37 @@ from dirad.core.network import Network
 from dirad.estimators import PREVALClassifier
 from dirad.export.exported import Estimator, exported, input_names, system_model
 from dirad.export.extras import needs
+from dirad.export.names import bracketed, latex_input, latex_word
 from dirad.export.program import LEAST_SUM, Mixture, Program, Step, Term, Transfer
 from dirad.export.system import l0_program
 
-DIGITS = 17  # decimal digits that tell any two floats apart
+DIGITS = 17  # decimal digits with which SymPy computes; they tell any two floats apart
 
 
 @dataclass(frozen=True)
 class Formula:
-    """One SymPy expression per output; nothing is approximated, numbers keep 17 digits."""
+    """One SymPy expression per output; nothing is approximated.
+
+    Numbers are written in the fewest digits from which the same double is read.
+    """
 
     symbols: tuple[Any, ...]  # one per input
     names: tuple[str, ...]  # one per output
     expressions: tuple[Any, ...]  # one per output
     inputs: tuple[str, ...]  # the names of the inputs as they are
+    scores: tuple[Any, ...] = ()  # one per output, where a softmax makes the outputs of them
 
     @property
     def text(self) -> str:
         """The formulas as plain text, one line per output; SymPy reads the right sides."""
+
+        class Printer(needs("sympy.printing.str", "formula").StrPrinter):
+            def _print_Float(self, expr: Any) -> str:
+                return repr(float(expr))
+
+        write = Printer().doprint
         return "\n".join(
-            f"{name} = {expression}"
+            f"{name} = {write(expression)}"
             for name, expression in zip(self.names, self.expressions, strict=True)
         )
 
@@ -37,18 +48,29 @@ class Formula:
         return self.text
 
     def latex(self, digits: int | None = None) -> str:
-        """Return the formulas in LaTeX, one line per output; `digits` rounds what is shown."""
-        sympy = needs("sympy", "formula")
+        """Return the formulas in LaTeX, one line per output; `digits` rounds what is shown.
+
+        A softmax is written out once: its scores z come first, a line each.
+        """
+        named = zip(self.symbols, self.inputs, strict=True)
+        words = {symbol: latex_input(name, i) for i, (symbol, name) in enumerate(named)}
 
         class Printer(needs("sympy.printing.latex", "formula").LatexPrinter):
             def _print_Float(self, expr: Any) -> str:
-                return super()._print_Float(sympy.Float(expr, digits or DIGITS))
+                return _latex_number(float(expr), digits)
+
+            def _print_Symbol(self, expr: Any) -> str:
+                return words[expr]
 
         write = Printer().doprint
-        lines = [
-            f"{write(sympy.Symbol(name))} &= {write(expression)}"
-            for name, expression in zip(self.names, self.expressions, strict=True)
-        ]
+        lefts, rights = [_latex_output(name) for name in self.names], self.expressions
+        lines = [f"z_{{{i}}} &= {write(z)}" for i, z in enumerate(self.scores, start=1)]
+        if self.scores:
+            total = rf"\sum_{{j=1}}^{{{len(self.scores)}}} e^{{z_{{j}}}}"
+            for i, left in enumerate(lefts, start=1):
+                lines.append(rf"{left} &= \frac{{e^{{z_{{{i}}}}}}}{{{total}}}")
+        else:
+            lines += [f"{left} &= {write(e)}" for left, e in zip(lefts, rights, strict=True)]
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
     def function(self) -> Any:
@@ -83,7 +105,10 @@ def to_formula(model: Estimator, *, number: int | None = None) -> Formula:
         program, outputs = whole.members[0].program, whole.outputs
     symbols = _symbols(names)
     titles = tuple(f"p_{name}" for name in outputs) if hasattr(model, "classes_") else outputs
-    return Formula(symbols, titles, tuple(_expressions(program, symbols)), names)
+    values = _values(program, symbols)
+    expressions = tuple(values[value] for value in program.outputs)
+    scores = tuple(values[value] for value in _mixed(program))
+    return Formula(symbols, titles, expressions, names, scores)
 
 
 def formula_text(network: Network, names: Sequence[str] | None = None) -> str:
@@ -93,7 +118,7 @@ def formula_text(network: Network, names: Sequence[str] | None = None) -> str:
     >>> formula_text(new_network(2, 1))
     'y0 = logistic(0)'
     """
-    return "\n".join(equations(network, names))
+    return "\n".join(equations(network, bracketed(names)))
 
 
 def _symbols(names: Sequence[str]) -> tuple[Any, ...]:
@@ -107,18 +132,54 @@ def _symbols(names: Sequence[str]) -> tuple[Any, ...]:
     )
 
 
-def _expressions(program: Program, symbols: Sequence[Any]) -> list[Any]:
+def _latex_output(name: str) -> str:
+    """Return the left side of an equation: p_even or y0 as a letter with an index.
+
+    >>> print(_latex_output("p_even"), _latex_output("y0"), _latex_output("y"))
+    p_{\\mathrm{even}} y_{0} y
+    """
+    letter, index = name[0], name[1:].removeprefix("_")
+    return f"{letter}_{{{latex_word(index)}}}" if index else letter
+
+
+def _latex_number(number: float, digits: int | None) -> str:
+    r"""Return a number in LaTeX, as short as it is read back, or rounded.
+
+    >>> print(_latex_number(0.1, None), _latex_number(2e-07, None), _latex_number(1.25e30, 2))
+    0.1 2 \cdot 10^{-7} 1.2 \cdot 10^{30}
+    """
+    text = repr(number) if digits is None else f"{number:.{digits}g}"
+    mantissa, _, exponent = text.partition("e")
+    return f"{mantissa} \\cdot 10^{{{int(exponent)}}}" if exponent else mantissa
+
+
+def _mixed(program: Program) -> Sequence[int]:
+    """Return the values of which a softmax makes the outputs; none where no softmax does."""
+    for first, step in program.numbered:
+        if step.transfer == Transfer.SOFTMAX:
+            made = tuple(range(first, first + step.width))
+            return step.sources if made == program.outputs else ()
+    return ()
+
+
+def _values(program: Program, symbols: Sequence[Any]) -> list[Any]:
+    """Return all values as expressions.
+
+    Factors stay before their brackets: multiplied out, they would be rounded.
+    """
+    distribute = needs("sympy.core.parameters", "formula").distribute
     values = list(symbols)
-    for _, step in program.numbered:
-        values += _of_step(step, values)
-    return [values[value] for value in program.outputs]
+    with distribute(False):
+        for _, step in program.numbered:
+            values += _of_step(step, values)
+    return values
 
 
 def _of_step(step: Step, values: Sequence[Any]) -> list[Any]:
     sympy = needs("sympy", "formula")
 
     def number(x: float) -> Any:
-        return sympy.Float(x, DIGITS)
+        return sympy.Integer(int(x)) if abs(x) == 1.0 else sympy.Float(x, DIGITS)
 
     def power(x: Any) -> Any:
         return sympy.exp(x, evaluate=False)  # or SymPy would take the bias out of it, and round
@@ -130,7 +191,10 @@ def _of_step(step: Step, values: Sequence[Any]) -> list[Any]:
     if isinstance(step, Mixture):
         own = [values[s] for s in step.sources]
         if step.transfer == Transfer.SOFTMAX:
-            return [1 / sympy.Add(*(power(other - value) for other in own)) for value in own]
+            return [
+                1 / sympy.Add(1, *(power(z - own[k]) for i, z in enumerate(own) if i != k))
+                for k in range(len(own))
+            ]
         return [value / sympy.Max(sympy.Add(*own), number(LEAST_SUM)) for value in own]
     z, c = total(step.first), number(step.constant)
     match step.transfer:

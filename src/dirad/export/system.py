@@ -75,7 +75,7 @@ def model_program(model: Model) -> Program:
 def l0_program(model: Model) -> Program:
     """Return what the L0 of a model answers, by itself."""
     builder = Builder(model.network.n_inputs)
-    l0 = builder.attach(model.network, _scaled_inputs(builder, model))
+    l0 = builder.attach(model.network, _scaled_signals(builder, model))
     return builder.program(l0.outputs[_first_output(model) :])
 
 
@@ -90,8 +90,15 @@ def _scaled_inputs(builder: Builder, model: Model) -> list[Signal]:
     """
     if not isinstance(model, BufferModel):
         return builder.inputs
+    return [builder.linear([(signal, 1.0)]) for signal in _scaled_signals(builder, model)]
+
+
+def _scaled_signals(builder: Builder, model: Model) -> list[Signal]:
+    """Return the inputs as the networks see them, for weights that take the scale in."""
+    if not isinstance(model, BufferModel):
+        return builder.inputs
     return [
-        builder.linear([(signal, 1.0 / spread)], bias=-offset / spread)
+        signal.less(offset, over=spread)
         for signal, offset, spread in zip(builder.inputs, model.offset, model.spread, strict=True)
     ]
 
