@@ -1,5 +1,6 @@
 """Exports against the models they come from, over 10,000 random inputs."""
 
+import json
 import math
 import re
 import subprocess
@@ -15,6 +16,7 @@ from dirad import DIRADClassifier, PREVALClassifier
 from dirad.core.network import LINEAR, MODULATORY, N_EDGES, N_UNITS, new_edge, new_network
 from dirad.core.propagate import respond
 from dirad.export import formula_text, to_dot, to_formula, to_onnx, to_python, to_svg
+from dirad.export.onnx import onnx_ends
 from dirad.export.program import Builder, Node, Transfer
 from exported_models import ALONE, NETWORKS, SYSTEMS, answers, inputs, line_with_name, model, task
 
@@ -77,6 +79,23 @@ def test_onnx_is_read_by_runtimes_of_2021():
     assert (made.ir_version, made.opset_import[0].version) == (8, 15)
 
 
+def test_onnx_tells_names_and_types():
+    for kind, ends in [
+        ("binary", ["float64, samples × 3", "string, samples", "float64, samples × 2"]),
+        ("softmax", ["float64, samples × 4", "int64, samples", "float64, samples × 3"]),
+        ("regressor", ["float64, samples × 10", "float64, samples × 1"]),
+    ]:
+        assert list(onnx_ends(to_onnx(model(kind))).values()) == ends
+    session = onnxruntime.InferenceSession(to_onnx(model("binary")))
+    names = session.get_modelmeta().custom_metadata_map
+    assert {key: json.loads(text) for key, text in names.items()} == {
+        "inputs": ["x0", "x1", "x2"],
+        "classes": ["even", "odd"],
+    }
+    made = onnx.load_from_string(to_onnx(line_with_name("größe, cm")))
+    assert {p.key: json.loads(p.value) for p in made.metadata_props} == {"inputs": ["größe, cm"]}
+
+
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_formula_says_what_the_model_says(kind):
     formula, X = to_formula(model(kind)), inputs(kind).astype(float)
@@ -91,8 +110,62 @@ def test_formula_text_is_read_back_exactly():
     point = dict(zip(formula.symbols, (0.3, 0.7, 0.1), strict=True))
     read = sympy.sympify(right, locals=names)
     assert float(read.subs(point)) == float(formula.expressions[1].subs(point))
-    assert formula.latex(3).startswith("\\begin{aligned}\np_{even} &= ")
+    assert formula.latex(3).startswith("\\begin{aligned}\np_{\\mathrm{even}} &= 1 - p_")
     assert len(formula.latex(3)) < len(formula.latex())
+
+
+@pytest.mark.parametrize("kind", ["softmax", "binary", "regressor"])
+def test_numbers_of_a_formula_are_short_and_exact(kind):
+    """Every number is a double of the network, or K, and is written as Python writes it."""
+    network, formula = model(kind).network_, to_formula(model(kind))
+    written = set(re.findall(r"(?<![\w.])\d+\.\d+(?:e-?\d+)?(?!\w)", formula.text))
+    assert written == {repr(float(text)) for text in written}
+    own = [network.edges["weight"], network.bias.ravel(), network.units["gain"]]
+    known = {abs(number) for array in own for number in array.tolist()}
+    if kind != "regressor":  # the scale of its targets is folded in
+        assert {float(text) for text in written} <= known
+    latex = re.sub(r" \\cdot 10\^\{(-?\d+)\}", r"e\1", formula.latex())
+    shown = set(re.findall(r"(?<![\w.])\d+\.\d+(?:e-?\d+)?", latex))
+    assert {float(text) for text in shown} == {float(text) for text in written}
+
+
+def test_scores_of_a_softmax_are_written_once():
+    formula = to_formula(model("softmax"))
+    latex = formula.latex()
+    assert "e^{0}" not in latex
+    assert "exp(0)" not in formula.text
+    lines = latex.splitlines()[1:-1]
+    assert [line.split(" &= ")[0] for line in lines] == [
+        "z_{1}", "z_{2}", "z_{3}", "p_{0}", "p_{1}", "p_{2}",
+    ]  # fmt: skip
+    assert lines[4] == "p_{1} &= \\frac{e^{z_{2}}}{\\sum_{j=1}^{3} e^{z_{j}}} \\\\"
+    X = inputs("softmax").astype(float)[:100]
+    z = sympy.lambdify(formula.symbols, formula.scores, "numpy")(*X.T)
+    powers = np.exp(np.stack([np.broadcast_to(one, len(X)) for one in z], axis=1))
+    assert np.allclose(powers / powers.sum(axis=1, keepdims=True), answers("softmax")[:100])
+
+
+def test_names_in_latex_are_words():
+    for name, word in [
+        ("alcalinity_of_ash", r"\mathrm{alcalinity\_of\_ash}"),
+        ("max temp", r"\mathrm{max\ temp}"),
+        ("region=east, hills", r"\left[\text{region=east, hills}\right]"),
+        ("50 % {a}^b\\", r"\left[\text{50 \% \{a\}\textasciicircum{}b\textbackslash{}}\right]"),
+        ("x0", "x_{0}"),
+    ]:
+        latex = to_formula(line_with_name(name)).latex()
+        assert re.search(rf"^y &= [\d.]+ {re.escape(word)} \+ [\d.]+$", latex, re.MULTILINE), latex
+
+
+def test_names_in_equations_are_quoted_where_they_could_be_misread():
+    network = line_with_name("a").network_
+    for name in ("region=east, hills", "a + b", "12", "h1", "weight (kg)"):
+        assert f'·"{name}" +' in formula_text(network, [name])
+    assert "·max temp +" in formula_text(network, ["max temp"])
+
+
+def test_formula_of_a_system_has_the_scale_in_its_weights():
+    assert len(to_formula(model("system"), number=0).text) < 1000
 
 
 def test_formula_of_a_system_is_one_l0():
@@ -186,3 +259,9 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sympy", None)
     with pytest.raises(ImportError, match=r"pip install 'dirad\[formula\]'"):
         to_formula(model("binary"))
+
+
+def test_a_missing_program_is_named(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(FileNotFoundError, match="needs the program `dot` of Graphviz"):
+        to_svg(model("binary"))

@@ -150,6 +150,32 @@ def test_names_that_would_break_the_source(tmp_path):
     assert built_and_run(lines, tmp_path) == '*/ "a"\\ ??/ {name}\n'
 
 
+@pytest.mark.parametrize(
+    ("kind", "fixed"), [("binary", None), ("binary", 16), ("regressor", None), ("system", None)]
+)
+def test_the_usage_at_the_top_works(kind, fixed, tmp_path):
+    source = to_c(model(kind), name="net", fixed=fixed)
+    (tmp_path / "net.h").write_text(source)
+    top = source[: source.index("*/")]
+    calls = re.findall(r"^ \*     (\S.*?;)", top, re.MULTILINE)
+    assert ("int k = net_predict_class(x);" in calls) == (kind != "regressor")
+    assert ("int m = net_route(x);" in calls) == (kind == "system")
+    assert " *     x[1]: x1\n" in top
+    lines = ['#include "net.h"', "int main(void) {", "const int i = 0; const float value = 1;"]
+    used = "(void)i; (void)value; (void)out; x[0] = 0;"
+    used += " (void)k;" if kind != "regressor" else ""
+    used += " (void)m;" if kind == "system" else ""
+    fill = "for (int j = 0; j < NET_N_INPUTS; j++) x[j] = 0;"
+    built_and_run([*lines, calls[0], fill, *calls[1:], used, "return 0; }"], tmp_path)
+
+
+def test_many_inputs_are_named_in_part():
+    regressor = line_with_name("a /* b ö")
+    assert "x[0]: a / * b \\xf6\n" in to_c(regressor)
+    top = to_c(model("regressor"))
+    assert "x[6]: x6\n *     ...\n *     x[9]: x9\n */" in top
+
+
 def test_what_cannot_be_written_says_why():
     with pytest.raises(ValueError, match="name must be letters"):
         to_c(model("binary"), name="my model")

@@ -458,7 +458,7 @@ def test_smaller_batches_for_short_tasks(capfdbinary, folder, tmp_path):
     assert run(capfdbinary, *fit, *sizes)[0] == 0
     code, text, _ = run(capfdbinary, "learn", model, day2, "--json")
     assert code == 0
-    assert [row["taken for"] for row in json.loads(text)["What was recognized"]][0] == "new"
+    assert json.loads(text)["What was recognized"][0]["taken for"] == "new"
     assert len(json.loads(text)["Models"]) == 2
 
 
@@ -479,3 +479,134 @@ def test_rows_are_answered_by_what_was_learned_before_them(capfdbinary, folder, 
         answers.append(right)
     assert answers[0] == answers[1] == answers[2]
     assert answers[0] > 60  # the last of them are answered by a model that learned such rows
+
+
+# ------------------------------------------------------------------ what is said of exports
+
+
+def test_export_without_graphviz_is_one_line(capfdbinary, flowers, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    code, text, errors = run(capfdbinary, "export", flowers, "--to", "svg")
+    assert (code, text) == (1, "")
+    assert errors.startswith("dirad: this export needs the program `dot` of Graphviz")
+    assert errors.count("\n") == 1
+
+
+def test_export_errors_name_the_option(capfdbinary, flowers, plant):
+    for arguments, said in [
+        ((plant, "--to", "formula"), "--number: say which of the models 0, 1"),
+        ((plant, "--to", "dot"), "--number: say which of the models 0, 1"),
+        ((plant, "--to", "svg", "--number", "7"), "--number 7: the models are 0, 1"),
+        ((flowers, "--to", "svg", "--number", "0"), "--number"),
+        ((plant, "--to", "c", "--fixed", "16"), "--fixed: a continual model can only be"),
+        ((flowers, "--to", "c", "--name", "9 bad"), "--name: must be letters, digits and _"),
+        ((flowers, "--to", "python", "--name", "good"), "--name is for C"),
+        ((flowers, "--to", "c", "--low", "0"), "--low is for fixed point"),
+        ((flowers, "--to", "onnx", "-o", "m.onnx", "--high", "9"), "--high is for fixed point"),
+        ((flowers, "--to", "c", "--fixed", "16", "--low", "3"), "--low is 3, but --high is 1"),
+        ((flowers, "--to", "c", "--fixed", "16", "--high", "nan"), "--high: must be a finite"),
+        ((flowers, "--to", "c", "--fixed", "16", "--high", "1e12"), "--fixed 16: a value of"),
+    ]:
+        code, text, errors = run(capfdbinary, "export", *arguments)
+        assert (code, text) == (2, ""), (arguments, errors)
+        assert errors.startswith(f"dirad: {said}"), errors
+        assert "ValueError" not in errors
+        assert "None" not in errors
+
+
+def test_export_to_onnx_tells_its_ends(capfdbinary, flowers, tmp_path):
+    path = tmp_path / "m.onnx"
+    code, text, _ = run(capfdbinary, "export", flowers, "--to", "onnx", "-o", path, "--json")
+    assert code == 0
+    found = json.loads(text)["Export"]
+    assert found["input X"] == "float64, samples × 7"
+    assert found["output label"] == "string, samples"
+    assert found["output probabilities"] == "float64, samples × 3"
+
+
+def test_every_input_is_listed_in_order(capfdbinary, flowers, tmp_path):
+    code, text, _ = run(capfdbinary, "export", flowers, "--to", "c", "-o", tmp_path / "m.h")
+    assert code == 0
+    assert f"dirad inspect {flowers} --inputs" in text
+    code, text, _ = run(capfdbinary, "inspect", flowers, "--inputs", "--json")
+    assert code == 0
+    rows = json.loads(text)["Inputs"]
+    assert [row["place"] for row in rows] == list(range(7))
+    assert [row["input"] for row in rows][3:5] == ["petal width", "garden=east"]
+    assert rows[4]["holds"] == "1 if garden is 'east', else 0"
+    bare = tmp_path / "bare.dirad"
+    dirad.save(dirad.load(flowers), bare)
+    code, text, _ = run(capfdbinary, "inspect", bare, "--inputs", "--json")
+    assert code == 0
+    assert len(json.loads(text)["Inputs"]) == 7
+
+
+def test_many_categories_are_listed_and_many_numbers_folded(capfdbinary, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(0, 1, (300, 20))
+    columns = {f"p{i}": X[:, i] for i in range(20)} | {
+        "code": [f"c{i % 40:02}" for i in range(300)]
+    }
+    write_table(tmp_path / "wide.csv", columns | {"y": X[:, 0] * 2})
+    path = tmp_path / "wide.dirad"
+    fit = ("fit", tmp_path / "wide.csv", "--target", "y", "--max-edges", 3, "-o", path, "--quiet")
+    assert run(capfdbinary, *fit)[0] == 0
+    code, text, _ = run(capfdbinary, "inspect", path)
+    assert code == 0
+    lines = text[text.index("Columns") : text.index("Inputs that count")].splitlines()
+    assert any("p2 " in line for line in lines)
+    assert not any("p3 " in line for line in lines)
+    assert any("… p19: 17 more" in line for line in lines)
+    code, text, _ = run(capfdbinary, "inspect", path, "--inputs")
+    assert code == 0
+    assert all(f"code=c{i:02} " in text for i in range(40))
+    assert all(f"p{i} " in text for i in range(20))
+    code, text, _ = run(capfdbinary, "inspect", path, "--json")
+    assert len(json.loads(text)["Columns"]) == 21
+
+
+def test_what_has_no_model_yet_says_what_to_do(capfdbinary, folder, tmp_path):
+    few, path = first_rows(folder / "day1.csv", tmp_path / "few.csv", 20), tmp_path / "few.dirad"
+    fit = ("fit", few, "--target", "fault", "--continual", "-o", path, "--quiet")
+    assert run(capfdbinary, *fit)[0] == 0
+    for command in (("export", path, "--to", "c"), ("report", path, "-o", tmp_path / "r.html")):
+        code, _, errors = run(capfdbinary, *command)
+        assert code == 2
+        assert f"has no model yet: show it more rows, or dirad learn {path} --finish" in errors
+
+
+def test_a_page_of_some_rows_tells_of_the_whole_file(
+    capfdbinary, folder, flowers, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("dirad.cli.showing.SAMPLES", 50)
+    data, page = folder / "flowers.csv", tmp_path / "r.html"
+    assert run(capfdbinary, "report", flowers, "--data", data, "-o", page, "--quiet")[0] == 0
+    assert "50 samples: of the 150 rows of this file 120 were fitted to<" in page.read_text()
+
+
+def test_rows_that_were_fitted_to_are_told(capfdbinary, folder, flowers, plant, tmp_path):
+    data, page = folder / "flowers.csv", tmp_path / "r.html"
+    code, text, _ = run(capfdbinary, "inspect", flowers, "--data", data)
+    assert code == 0
+    assert "Of these rows 120 were fitted to." in text
+    code, text, _ = run(capfdbinary, "inspect", flowers, "--data", data, "--json")
+    assert json.loads(text)[f"On {data}"]["rows fitted to"] == 120
+    held_out = json.loads(text)["Model"]["test accuracy"]
+    lines = data.read_text().splitlines()
+    other = tmp_path / "other.csv"
+    other.write_text("\n".join(lines[:100]) + "\n")
+    code, text, _ = run(capfdbinary, "inspect", flowers, "--data", other, "--json")
+    assert "rows fitted to" not in json.loads(text)[f"On {other}"]
+    for given, said in (
+        (data, "150 samples: of these rows 120 were fitted to<"),
+        (other, "99 samples<"),
+    ):
+        assert run(capfdbinary, "report", flowers, "--data", given, "-o", page, "--quiet")[0] == 0
+        html = page.read_text()
+        assert said in html
+        assert f"<dd>{held_out:.4g}</dd><dt>accuracy on 30 rows that were held out<" in html
+    assert run(capfdbinary, "report", flowers, "-o", page, "--quiet")[0] == 0
+    assert "accuracy on 30 rows that were held out<" in page.read_text()
+    day = folder / "day2.csv"
+    assert run(capfdbinary, "report", plant, "--data", day, "-o", page, "--quiet")[0] == 0
+    assert "800 samples: all of these rows were fitted to<" in page.read_text()

@@ -183,6 +183,42 @@ def test_conflicts_and_routes_are_those_of_the_classifier(continual, stream_page
         assert inputs == np.flatnonzero(continual.conflicts(some[i : i + 1])[0]).tolist()
 
 
+def test_functions_are_explained_where_they_are_used(folder, long_page):
+    X = np.random.default_rng(0).normal(0, 1, (60, 2))
+    straight = DIRADRegressor(random_state=0).fit(X, X[:, 0])
+    assert straight.network_.n_hidden == 0
+    text = write_page(straight, folder / "straight.html").read_text(encoding="utf-8")
+    assert "σ₁(z" not in text
+    assert "softmax(z)" not in text
+    classes = DIRADClassifier(random_state=0).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+    text = write_page(classes, folder / "classes.html").read_text(encoding="utf-8")
+    assert "softmax(z) = e^z/Σe^z" in text
+    assert "σ₁(z; K) = " in long_page.read_text(encoding="utf-8")
+
+
+def test_names_that_could_be_misread_are_quoted_in_equations(folder):
+    X = np.random.default_rng(0).normal(0, 1, (60, 2))
+    model = DIRADRegressor(random_state=0).fit(X, X[:, 0])
+    names = ["region=east, hills", "b"]
+    path = write_page(model, folder / "quoted.html", input_names=names)
+    nodes = data_of(path)["models"][0]["nodes"]
+    assert nodes[0]["name"] == "region=east, hills"
+    assert any('·"region=east, hills"' in node["equation"] for node in nodes if node["equation"])
+    assert "·&#34;region=east, hills&#34;" in path.read_text(encoding="utf-8")
+
+
+def test_what_was_held_out_stands_beside_what_was_fitted_to(folder, long_life):
+    X, y = np.random.default_rng(1).random((5, 196)), np.zeros(5, int)
+    held_out = {"accuracy": 0.875, "rows": 1200}
+    path = write_page(
+        long_life, folder / "held.html", X=X, y=y, about="of these rows 4 were fitted to",
+        held_out=held_out,
+    )  # fmt: skip
+    text = path.read_text(encoding="utf-8")
+    assert "<dd>0.875</dd><dt>accuracy on 1,200 rows that were held out</dt>" in text
+    assert "accuracy on 5 samples: of these rows 4 were fitted to</dt>" in text
+
+
 def test_same_model_same_bytes_and_small(folder, long_life, long_page):
     rng = np.random.default_rng(1)
     X, y = rng.random((60, 196)), rng.integers(0, 10, 60)

@@ -1,7 +1,9 @@
 """Commands that show what a model file holds, or carry it elsewhere: inspect, export, report."""
 
+import math
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,12 +28,14 @@ from dirad.cli.printing import Findings
 
 if TYPE_CHECKING:
     from dirad.storage import ModelFile
-    from dirad.tables import Encoder
+    from dirad.tables import Encoder, Table
 
 SHORT = 40  # edges up to which a network is written as equations
 IMPORTANT = 10  # inputs that are named
 MEASURED = ("test rows", "test accuracy", "share of the largest class", "test R²", "test RMSE")
 SAMPLES = 2000  # rows of a data file that a page measures on
+ALIKE = 8  # number columns side by side up to which each has a line of its own
+FIRST = 3  # of more, those that have
 
 Target = Literal["c", "onnx", "python", "formula", "dot", "svg"]
 
@@ -41,6 +45,7 @@ def inspect(
     model: ModelPath,
     *,
     data: Annotated[Path | None, Parameter(help="A data file to measure the model on.")] = None,
+    inputs: Annotated[bool, Parameter(negative="")] = False,
     reading: Reading = FOUND_OUT,
     talk: Output = TALKATIVE,
 ) -> None:
@@ -49,9 +54,16 @@ def inspect(
     ```
     dirad inspect model.dirad
     dirad inspect model.dirad --data test.csv
+    dirad inspect model.dirad --inputs    # every number that it takes, in order
     dirad inspect model.dirad --json | jq .Model
     ```
+
+    Parameters
+    ----------
+    inputs
+        List every input with its place, instead of the columns.
     """
+    from dirad.export.names import quoted
     from dirad.storage import read
 
     found = read(model)
@@ -59,16 +71,25 @@ def inspect(
     findings = Findings(talk)
     findings.facts("Model", facts(found, model))
     if data is not None:
-        X, y = rows_of(found, model, data, reading)
+        table = opened(data, reading)
+        X, y = rows_of(found, model, table)
         if y is None:
             raise Usage(f"{data} has no column of the target: there is nothing to measure")
-        findings.facts(f"On {data}", {"rows": len(X)} | scores(found.model, X, y, prefix=""))
-    if found.encoder is not None:
-        findings.table("Columns", columns(encoder_of(found, model)))
+        measured: dict[str, Any] = {"rows": len(X)}
+        note = ""
+        if was_shown(found, table):
+            measured |= fitted_to(found, len(X))
+            note = f"{fitted_words(found, len(X)).capitalize()}."
+        findings.facts(f"On {data}", measured | scores(found.model, X, y, prefix=""), note)
+    if inputs:
+        findings.table("Inputs", input_rows(found, model))
+    elif found.encoder is not None:
+        rows = columns(encoder_of(found, model))
+        findings.table("Columns", rows if talk.json else folded(rows))
     if hasattr(found.model, "network_"):
         findings.table("Inputs that count most", important(found.model, names))
         if found.model.n_edges_ <= SHORT:
-            equations = found.model.network_.equations(names)
+            equations = found.model.network_.equations(quoted(names))
             findings.table("Formula", [{"equation": line} for line in equations],
                            meaning(found.model))  # fmt: skip
     else:
@@ -84,7 +105,7 @@ def export(
     *,
     to: Target,
     output: MaybeOut = None,
-    name: str = "model",
+    name: str | None = None,
     fixed: Literal[16, 32] | None = None,
     low: float | None = None,
     high: float | None = None,
@@ -111,7 +132,7 @@ def export(
     output
         The file to write [default: standard output; onnx needs a file].
     name
-        In C: what the functions begin with.
+        In C: what the functions begin with [default: model].
     fixed
         In C: bits of a weight, 16 or 32; then all is computed in whole numbers.
     low
@@ -123,42 +144,45 @@ def export(
     """
     from dirad import export as exports
     from dirad.atomic import replacing
+    from dirad.export.onnx import onnx_ends
     from dirad.storage import read
 
     found = read(model)
     one = found.model
     if output is not None:
         check_place(output)
+    check_begun(found, model)
     if any(m.phase != "stable" for m in getattr(one, "models_", ())):
         raise Usage(f"{model} still learns: dirad learn {model} --finish brings it to an end")
     names = names_of(found, model)
     if names is not None:
         one.feature_names_in_ = np.array(names, object)
-    if fixed is not None and to != "c":
-        raise Usage(f"--fixed is for C, not for {to}")
-    if number is not None and to not in ("formula", "dot", "svg"):
-        raise Usage(f"--number chooses what is drawn or written as a formula, not for {to}")
-    point = None
-    if fixed is not None:
-        point = exports.Fixed(fixed, *ranges(found, low, high))
+    if to == "onnx" and output is None:
+        raise Usage("--to onnx needs a file: --output model.onnx")
+    check_c_options(one, to, name, fixed, low, high)
+    check_number(one, to, number)
     facts: dict[str, Any] = {}
-    if to == "c":
-        content: str | bytes = exports.to_c(one, name=name, fixed=point)
-        size = exports.c_size(one, fixed=point)
-        facts = {"flash, bytes": size.flash, "RAM, bytes": size.ram}
-        if point is not None and hasattr(one, "network_"):
-            facts["largest error"] = exports.fixed_bound(one, point)
-    elif to == "onnx":
-        if output is None:
-            raise Usage("--to onnx needs a file: --output model.onnx")
-        content = exports.to_onnx(one)
-    elif to == "python":
-        content = exports.to_python(one)
-    elif to == "formula":
-        content = exports.to_formula(one, number=number).latex() + "\n"
-    else:
-        draw = exports.to_dot if to == "dot" else exports.to_svg
-        content = draw(one, number=number)
+    try:
+        if to == "c":
+            point = None if fixed is None else exports.Fixed(fixed, *ranges(found, low, high))
+            content: str | bytes = exports.to_c(one, name=name or "model", fixed=point)
+            size = exports.c_size(one, fixed=point)
+            facts = {"flash, bytes": size.flash, "RAM, bytes": size.ram}
+            if point is not None:
+                facts["largest error"] = exports.fixed_bound(one, point)
+        elif to == "onnx":
+            content = exports.to_onnx(one)
+            facts = onnx_ends(content)
+        elif to == "python":
+            content = exports.to_python(one)
+        elif to == "formula":
+            content = exports.to_formula(one, number=number).latex() + "\n"
+        else:
+            draw = exports.to_dot if to == "dot" else exports.to_svg
+            content = draw(one, number=number)
+    except ValueError as error:  # what this model cannot become
+        option = f"--to {to}" if fixed is None else f"--fixed {fixed}"
+        raise Usage(f"{option}: {error}") from None
     raw = content.encode() if isinstance(content, str) else content
     if output is None:
         sys.stdout.buffer.write(raw)
@@ -207,9 +231,13 @@ def report(
 
     check_place(output)
     found = read(model)
+    check_begun(found, model)
     X = y = None
+    about = ""
     if data is not None:
-        X, y = rows_of(found, model, data, reading, most=SAMPLES)
+        table = opened(data, reading)
+        X, y = rows_of(found, model, table, most=SAMPLES)
+        about = fitted_words(found, len(X)) if was_shown(found, table) else ""
     if shape is not None and shape[0] * shape[1] != found.model.n_features_in_:
         raise Usage(f"--shape {shape[0]} {shape[1]}: there are {found.model.n_features_in_} inputs")
     target = (found.encoder or {}).get("target", {}).get("name")
@@ -217,6 +245,7 @@ def report(
         write_page(
             found.model, output, X=X, y=y, shape=shape, input_names=names_of(found, model),
             title=title or (f"{target}, from {model.name}" if target else model.name),
+            about=about, held_out=held_out(found),
         )  # fmt: skip
     findings = Findings(talk)
     findings.facts("Page", {"file": str(output), "bytes": output.stat().st_size})
@@ -245,8 +274,100 @@ def ranges(found: "ModelFile", low: float | None, high: float | None) -> tuple[A
     return 0.0 if low is None else low, 1.0 if high is None else high
 
 
+def check_begun(found: "ModelFile", path: Path) -> None:
+    """Refuse a continual model that has not learned anything yet."""
+    if not getattr(found.model, "models_", (found.model,)):
+        raise Usage(
+            f"{path} has no model yet: show it more rows, or dirad learn {path} --finish learns "
+            "those that wait"
+        )
+
+
+def check_c_options(
+    model: Any, to: Target, name: str | None, fixed: int | None, low: float | None,
+    high: float | None,
+) -> None:  # fmt: skip
+    """Refuse options of C and of fixed point where they mean nothing."""
+    from dirad.export.c_source import NAMES, is_name
+
+    if to != "c":
+        for option, value in (("--name", name), ("--fixed", fixed)):
+            if value is not None:
+                raise Usage(f"{option} is for C, not for {to}")
+    if name is not None and not is_name(name):
+        raise Usage(f"--name: must be {NAMES}, not {name!r}")
+    for option, value in (("--low", low), ("--high", high)):
+        if value is not None and fixed is None:
+            raise Usage(f"{option} is for fixed point, in C: it needs --fixed 16 or --fixed 32")
+        if value is not None and not math.isfinite(value):
+            raise Usage(f"{option}: must be a finite number, not {value}")
+    if fixed is not None and not hasattr(model, "network_"):
+        raise Usage(
+            "--fixed: a continual model can only be exported in float, since in whole numbers the "
+            "least error may choose another of its models"
+        )
+    least, most = 0.0 if low is None else low, 1.0 if high is None else high
+    if least > most:
+        raise Usage(f"--low is {least:g}, but --high is {most:g}")
+
+
+def check_number(model: Any, to: Target, number: int | None) -> None:
+    """Refuse a number where there is nothing to choose, and a choice that was not made."""
+    if number is not None and to not in ("formula", "dot", "svg"):
+        raise Usage(f"--number chooses what is drawn or written as a formula, not for {to}")
+    if to not in ("formula", "dot", "svg"):
+        return
+    numbers = [one.number for one in getattr(model, "models_", ())]
+    listed = ", ".join(map(str, numbers))
+    if number is not None and not numbers:
+        raise Usage("--number chooses a model of a continual model, and this is one network")
+    if number is not None and number not in numbers:
+        raise Usage(f"--number {number}: the models are {listed}")
+    if number is None and len(numbers) > 1:
+        raise Usage(f"--number: say which of the models {listed}")
+
+
+def was_shown(found: "ModelFile", table: "Table") -> bool:
+    """Is this the very file that the model was fitted to, or one of several?"""
+    from dirad.tables import digest
+
+    shown = found.provenance.get("data")
+    files = shown if isinstance(shown, list) else []
+    known = {file.get("sha256") for file in files if isinstance(file, dict)}
+    return bool(known) and all(digest(path) in known for path in table.files or (table.path,))
+
+
+def fitted_to(found: "ModelFile", n_rows: int) -> dict[str, int]:
+    """Return how many rows of a file that was shown to it a model was fitted to, where known."""
+    if not hasattr(found.model, "network_"):
+        return {"rows fitted to": n_rows}  # a stream is learned from whole
+    rows = found.provenance.get("rows")
+    return {"rows fitted to": rows} if isinstance(rows, int) else {}
+
+
+def fitted_words(found: "ModelFile", n_rows: int) -> str:
+    """Say how many of these rows, of a file that was shown to it, a model was fitted to."""
+    rows = fitted_to(found, n_rows).get("rows fitted to")
+    aside = found.provenance.get("test rows")
+    total = n_rows if rows is None or not isinstance(aside, int) else rows + aside
+    if rows is None:
+        return "this is the file that the model was fitted to"
+    if rows == total:
+        return "all of these rows were fitted to"
+    these = "these rows" if total == n_rows else f"the {total:,} rows of this file"
+    return f"of {these} {rows:,} were fitted to"
+
+
+def held_out(found: "ModelFile") -> dict[str, float]:
+    """Return what `fit` measured on the rows that it kept aside, if it did."""
+    origin = found.provenance
+    keys = {"rows": "test rows", "accuracy": "test accuracy", "R²": "test R²"}
+    measured = {key: origin.get(name) for key, name in keys.items()}
+    return {key: value for key, value in measured.items() if isinstance(value, int | float)}
+
+
 def rows_of(
-    found: "ModelFile", path: Path, data: Path, reading: Reading, most: int | None = None
+    found: "ModelFile", path: Path, table: "Table", most: int | None = None
 ) -> tuple[NDArray, NDArray | None]:
     """Return inputs and, where they are there, targets of a data file."""
     from dirad.tables import Encoder
@@ -255,7 +376,7 @@ def rows_of(
         raise Usage(
             f"{path} was not made from a data file: nobody knows what its inputs are called"
         )
-    encoder, table = Encoder.from_json(found.encoder), opened(data, reading)
+    encoder = Encoder.from_json(found.encoder)
     encoder.ignored(table)
     labelled = encoder.target.name in table.names
     X, y = [], []
@@ -309,6 +430,47 @@ def columns(encoder: "Encoder") -> list[dict[str, Any]]:
     ]
 
 
+def folded(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of `columns`, with long runs of number columns cut short."""
+    result: list[dict[str, Any]] = []
+    for kind, some in groupby(rows, key=lambda row: row["kind"]):
+        run = list(some)
+        if kind == "number" and len(run) > ALIKE:
+            rest = run[FIRST:]
+            filled = any(row["missing values become"] is not None for row in rest)
+            more = {
+                "column": f"… {rest[-1]['column']}: {len(rest):,} more",
+                "kind": kind,
+                "becomes": "itself, each",
+                "missing values become": "its median, each" if filled else None,
+            }
+            run = [*run[:FIRST], more]
+        result += run
+    return result
+
+
+def input_rows(found: "ModelFile", path: Path) -> list[dict[str, Any]]:
+    """Return every number that a model takes, in order."""
+    if found.encoder is None:
+        names = names_of(found, path) or [f"x{i}" for i in range(found.model.n_features_in_)]
+        return [{"place": place, "input": name} for place, name in enumerate(names)]
+    meanings = {"number": "the number", "boolean": "1 if true, else 0"}
+    inputs = [
+        {
+            "input": name,
+            "holds": f"1 if {field.name} is {field.categories[i]!r}, else 0"
+            if field.categories
+            else meanings[field.kind],
+            "missing values become": field.fill
+            if not field.categories or field.fill is None
+            else int(field.fill == field.categories[i]),
+        }
+        for field in encoder_of(found, path).inputs
+        for i, name in enumerate(field.feature_names())
+    ]
+    return [{"place": place} | row for place, row in enumerate(inputs)]
+
+
 def inputs_note(found: "ModelFile", path: Path) -> str:
     """Return what an export leaves to whoever calls it."""
     if found.encoder is None:
@@ -318,7 +480,7 @@ def inputs_note(found: "ModelFile", path: Path) -> str:
         return ""
     return (
         f"It takes {found.model.n_features_in_} numbers: categories as 0 or 1, missing values "
-        f"filled. dirad inspect {path} lists them under Columns."
+        f"filled. dirad inspect {path} --inputs lists them, in order."
     )
 
 

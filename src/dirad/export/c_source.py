@@ -8,6 +8,8 @@ from dirad.export.exported import Exported, Member
 from dirad.export.program import Program
 
 NUMBERS_PER_LINE = 8
+NAMED_INPUTS = 8  # that the usage names
+NAMES = "letters, digits and _, and begin with a letter"
 
 
 class CSize(NamedTuple):
@@ -74,8 +76,13 @@ def real(number: float) -> str:
 
 def check_name(name: str) -> None:
     """Refuse what cannot begin the names in a C program."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-        raise ValueError(f"name must be letters, digits and _, and begin with a letter: {name!r}")
+    if not is_name(name):
+        raise ValueError(f"name must be {NAMES}: {name!r}")
+
+
+def is_name(name: str) -> bool:
+    """Can this begin the names in a C program?"""
+    return bool(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name))
 
 
 def text(words: str) -> str:
@@ -119,7 +126,9 @@ _FRAME = """/* {title}.
  *
  * Made by dirad. C99, no memory but the stack.
  * Flash: {flash} bytes of constants, and the code. RAM: {ram} bytes of scratch.
-{remarks} */
+{remarks} *
+ * Usage:
+{usage} */
 #ifndef {upper}_H
 #define {upper}_H
 
@@ -223,6 +232,7 @@ def header(whole: Exported, parts: Parts, name: str) -> str:
         flash=size.flash,
         ram=size.ram,
         remarks="".join(f" * {_comment(remark)}\n" for remark in parts.remarks),
+        usage="".join(f" * {line}\n" for line in _usage(whole, name, parts.number)),
         upper=upper,
         includes="\n".join(f"#include <{file}>" for file in parts.includes),
         macros="\n".join(f"#define {upper}_{key} {value}" for key, value in macros),
@@ -233,7 +243,48 @@ def header(whole: Exported, parts: Parts, name: str) -> str:
 
 
 def _comment(words: str) -> str:
-    return words.replace("*/", "* /").replace("\n", " ")
+    """Return words that can stand in a comment of any source.
+
+    >>> print(_comment("a */ b ?? ö"))
+    a * / b ? ? \\xf6
+    """
+    for mark in ("*/", "/*", "??"):
+        while mark in words:
+            words = words.replace(mark, f"{mark[0]} {mark[1]}")
+    return " ".join(words.split()).encode("ascii", "backslashreplace").decode()
+
+
+def _usage(whole: Exported, name: str, number: str) -> list[str]:
+    """Return how the functions are called, and what their input is."""
+    upper = name.upper()
+    calls = [(f"{number} x[{upper}_N_INPUTS];", "the inputs, see below")]
+    if number != "float":
+        calls.append((f"x[i] = {name}_input(i, value);", "for each i, of a float"))
+    if whole.classes is not None:
+        calls.append(
+            (f"int k = {name}_predict_class(x);", f"the class: its place in {upper}_CLASSES")
+        )
+    if whole.routed:
+        calls.append((f"int m = {name}_route(x);", f"who answers: its place in {upper}_MODELS"))
+    what = "probability of each class" if whole.classes is not None else "value of each output"
+    calls += [
+        (f"{number} out[{upper}_N_OUTPUTS];", ""),
+        (f"{name}_predict(x, out);", f"the {what}"),
+    ]
+    width = max(len(call) for call, _ in calls)
+    lines = [f"    {call:{width}}   {meaning}".rstrip() for call, meaning in calls]
+    inputs = [f"    {_comment(one)}" for one in _listed(whole.inputs)]
+    return [*lines, f"The inputs, in the order of {upper}_INPUTS:", *inputs]
+
+
+def _listed(names: Sequence[str]) -> list[str]:
+    """Return the places of some inputs.
+
+    >>> _listed(["a", "b"])
+    ['x[0]: a', 'x[1]: b']
+    """
+    some = [f"x[{i}]: {name}" for i, name in enumerate(names)]
+    return some if len(some) <= NAMED_INPUTS else [*some[: NAMED_INPUTS - 1], "...", some[-1]]
 
 
 def _n_scratch(whole: Exported) -> int:

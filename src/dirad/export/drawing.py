@@ -37,7 +37,7 @@ def to_svg(model: Estimator, *, number: int | None = None) -> str:
     try:
         drawn = graphviz.Source(to_dot(model, number=number)).pipe(format="svg")
     except graphviz.backend.ExecutableNotFound as error:
-        raise RuntimeError(
+        raise FileNotFoundError(
             "this export needs the program `dot` of Graphviz: install the package graphviz of "
             "your system"
         ) from error

@@ -10,7 +10,7 @@ from dirad.core.network import Network
 from dirad.estimators import PREVALClassifier
 from dirad.export.exported import Estimator, exported, input_names, system_model
 from dirad.export.extras import needs
-from dirad.export.names import bracketed, latex_input, latex_word
+from dirad.export.names import latex_input, latex_word, quoted
 from dirad.export.program import LEAST_SUM, Mixture, Program, Step, Term, Transfer
 from dirad.export.system import l0_program
 
@@ -63,14 +63,17 @@ class Formula:
                 return words[expr]
 
         write = Printer().doprint
-        lefts, rights = [_latex_output(name) for name in self.names], self.expressions
+        lefts = [_latex_output(name) for name in self.names]
         lines = [f"z_{{{i}}} &= {write(z)}" for i, z in enumerate(self.scores, start=1)]
         if self.scores:
             total = rf"\sum_{{j=1}}^{{{len(self.scores)}}} e^{{z_{{j}}}}"
             for i, left in enumerate(lefts, start=1):
                 lines.append(rf"{left} &= \frac{{e^{{z_{{{i}}}}}}}{{{total}}}")
         else:
-            lines += [f"{left} &= {write(e)}" for left, e in zip(lefts, rights, strict=True)]
+            rights = [write(expression) for expression in self.expressions]
+            if len(rights) == 2 and self.expressions[0] == 1 - self.expressions[1]:
+                rights[0] = f"1 - {lefts[1]}"
+            lines = [f"{left} &= {right}" for left, right in zip(lefts, rights, strict=True)]
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
     def function(self) -> Any:
@@ -118,7 +121,7 @@ def formula_text(network: Network, names: Sequence[str] | None = None) -> str:
     >>> formula_text(new_network(2, 1))
     'y0 = logistic(0)'
     """
-    return "\n".join(equations(network, bracketed(names)))
+    return "\n".join(equations(network, quoted(names)))
 
 
 def _symbols(names: Sequence[str]) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 Nodes that do not depend on each other are computed together: a matrix per level and transfer.
 """
 
+import json
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
@@ -22,7 +23,8 @@ def to_onnx(model: Estimator) -> bytes:
 
     The input ``X`` is a double tensor (samples, features). A classifier has the outputs ``label``
     and ``probabilities`` (samples, classes), a PREVAL system of several models also ``model``, the
-    number of the one that answers; a regressor has ``variable`` (samples, columns).
+    number of the one that answers; a regressor has ``variable`` (samples, columns). The metadata
+    hold the names of the features (``inputs``) and the classes (``classes``) as JSON.
     """
     needs("onnx", "onnx")
     whole = exported(model)
@@ -38,6 +40,22 @@ def to_onnx(model: Estimator) -> bytes:
     if route is not None:
         graph.output("model", route, np.int64)
     return graph.to_bytes(whole)
+
+
+def onnx_ends(raw: bytes) -> dict[str, str]:
+    """Return what goes in and out of an ONNX file: names, types and shapes."""
+    onnx = needs("onnx", "onnx")
+    graph = onnx.load_from_string(raw).graph
+
+    def told(value: Any) -> str:
+        tensor = value.type.tensor_type
+        kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        name = "string" if kind.kind in "OU" else kind.name
+        shape = [side.dim_param or str(side.dim_value) for side in tensor.shape.dim]
+        return f"{name}, {' × '.join(shape)}"
+
+    found = {f"input {value.name}": told(value) for value in graph.input}
+    return found | {f"output {value.name}": told(value) for value in graph.output}
 
 
 class _Graph:
@@ -81,6 +99,10 @@ class _Graph:
             producer_name="dirad",
             doc_string=whole.title,
         )
+        names = {"inputs": whole.inputs}
+        if whole.classes is not None:
+            names["classes"] = whole.classes
+        helper.set_model_props(made, {key: json.dumps(value) for key, value in names.items()})
         self.onnx.checker.check_model(made)
         return made.SerializeToString(deterministic=True)
 

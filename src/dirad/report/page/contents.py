@@ -1,6 +1,6 @@
 """All that is on the page, as plain data: what the template writes and what the script draws."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier
 from dirad.plot.subject import Subject, subject
 from dirad.preval.model import Model
 from dirad.report.page.networks import (
+    functions,
     n_used_inputs,
     network_data,
     weight_out_of_inputs,
@@ -43,6 +44,8 @@ class Given:
         y: Any,
         tasks: ArrayLike | None,
         shape: tuple[int, int] | None,
+        about: str = "",
+        held_out: Mapping[str, float] | None = None,
     ) -> None:
         if not isinstance(estimator, DIRADClassifier | DIRADRegressor | PREVALClassifier):
             raise TypeError(f"a page shows a dirad estimator, got {type(estimator).__name__}")
@@ -52,6 +55,8 @@ class Given:
         self.y: NDArray | None = None if y is None else np.asarray(y)
         self.tasks: NDArray | None = None if tasks is None else np.asarray(tasks)
         self.shape = shape
+        self.about = about  # what is to be said of X
+        self.held_out = dict(held_out or {})  # "rows", and measures on them
         if self.X is not None and (self.X.ndim != 2 or self.X.shape[1] != n or not len(self.X)):
             raise ValueError(
                 f"X has shape {self.X.shape}, but the model takes rows of {n} features"
@@ -161,10 +166,15 @@ def facts(estimator: Any, subjects: list[Subject], given: Given) -> list[tuple[s
     networks = [one.network for one in subjects]
     several = isinstance(estimator, PREVALClassifier)
     found = [(f"{len(networks)}", "models")] if several else []
+    what = "accuracy" if hasattr(estimator, "classes_") else "R²"
+    if what in given.held_out:
+        rows = given.held_out.get("rows")
+        which = "rows" if rows is None else f"{rows:,} rows"
+        found.append((f"{given.held_out[what]:.4g}", f"{what} on {which} that were held out"))
     if given.X is not None and given.y is not None:
         score = estimator.score(given.X, given.y)
-        what = "accuracy" if hasattr(estimator, "classes_") else "R²"
-        found.append((f"{score:.4g}", f"{what} on {len(given.X):,} samples"))
+        about = f": {given.about}" if given.about else ""
+        found.append((f"{score:.4g}", f"{what} on {len(given.X):,} samples{about}"))
     used = max(n_used_inputs(network) for network in networks)
     found += [
         (f"{used:,} of {networks[0].n_inputs:,}", "inputs used" + (" at most" if several else "")),
@@ -206,6 +216,7 @@ def _part(estimator: Any, model: Model | None, one: Subject) -> dict[str, Any]:
         ],
         "all": short(weights, 3),
         "equations": equations,
+        "functions": functions(one.network),
         "open": len(equations) <= MANY_EQUATIONS and one.network.n_edges <= MANY_EQUATIONS,
         "scaled": model is not None and hasattr(model, "spread"),
     }

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ def write_page(
     tasks: ArrayLike | None = None,
     accuracy_matrix: ArrayLike | None = None,
     max_samples: int = MOST_SAMPLES,
+    about: str = "",
+    held_out: Mapping[str, float] | None = None,
 ) -> Path:
     """Write one self-contained HTML page about a fitted estimator; return where.
 
@@ -54,10 +56,14 @@ def write_page(
         Accuracy on each task (column) after each task (row).
     max_samples : int
         Samples stored at most.
+    about : str
+        What is to be said of X beside its accuracy: whether the model was fitted to it.
+    held_out : mapping, optional
+        What was measured on rows that the model was not fitted to: "accuracy" or "R²", and "rows".
     """
     text = page(
         model,
-        Given(model, X, y, tasks, shape),
+        Given(model, X, y, tasks, shape, about, held_out),
         title=title,
         input_names=input_names,
         accuracy_matrix=accuracy_matrix,

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from dirad.core.describe import equations, node_name, summary
-from dirad.core.network import MODULATORY, OUTPUT, Network
+from dirad.core.network import MODULATORY, OUTPUT, SOFTMAX, TRANSFER, Network
 from dirad.core.propagate import output_units
+from dirad.export.names import quoted
 from dirad.history import History
 from dirad.plot.growth import phases
 from dirad.plot.layout import Point, used_edges
@@ -87,7 +88,7 @@ def _equations(network: Network, inputs: list[str]) -> dict[int, str]:
     hidden = np.flatnonzero(network.units["kind"] == MODULATORY)
     outputs = np.flatnonzero(network.units["kind"] == OUTPUT)
     nodes = [network.n_inputs + int(unit) for unit in (*outputs, *hidden)]
-    return dict(zip(nodes, equations(network, inputs), strict=True))
+    return dict(zip(nodes, equations(network, quoted(inputs)), strict=True))
 
 
 def growth_data(history: History) -> dict[str, Any]:
@@ -116,9 +117,25 @@ def n_used_inputs(network: Network) -> int:
     return int(np.count_nonzero(weight_out_of_inputs(network)))
 
 
+def functions(network: Network) -> list[str]:
+    """Return what the functions in a network's equations are; those that it has."""
+    found = []
+    if network.n_hidden:
+        found.append(
+            "σ₁(z; K) = 4/(1 + e^(−K·z)) − 1, between −1 and 3, is how strongly a node lets "
+            "through."
+        )
+    if network.counts[TRANSFER] == SOFTMAX:
+        found.append(
+            "softmax(z) = e^z/Σe^z, the sum over all outputs: the scores become probabilities that "
+            "add up to 1."
+        )
+    return found
+
+
 def written_out(one: Subject) -> list[dict[str, str]]:
     """Return every equation, with the class that an output stands for."""
-    lines = equations(one.network, one.inputs)
+    lines = equations(one.network, quoted(one.inputs))
     labels = {f"y{i}": name if name != f"y{i}" else "" for i, name in enumerate(one.outputs)}
     n_outputs = len(output_units(one.network))
     return [

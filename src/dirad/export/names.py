@@ -1,0 +1,58 @@
+"""Names of inputs and classes inside equations: in plain text, and in LaTeX."""
+
+import json
+import re
+from collections.abc import Sequence
+
+_WORDS = re.compile(r"[^\W\d]\w*( \w+)*")  # what nobody takes for anything but a name
+_NODE = re.compile(r"[hy]\d+")  # the name of a node
+_IN_TEXT = {char: f"\\{char}" for char in "{}_%#&$"} | {
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+}
+
+
+def is_plain(name: str) -> bool:
+    """Can a name stand in an equation as it is?
+
+    >>> is_plain("petal length"), is_plain("region=east, hills"), is_plain("h1")
+    (True, False, False)
+    """
+    return bool(_WORDS.fullmatch(name)) and not _NODE.fullmatch(name)
+
+
+def quoted(names: Sequence[str] | None) -> list[str] | None:
+    """Return names as equations hold them: in quotes where they are not plain.
+
+    >>> quoted(["petal length", "region=east, hills", "12"])
+    ['petal length', '"region=east, hills"', '"12"']
+    """
+    if names is None:
+        return None
+    return [n if is_plain(n) else json.dumps(n, ensure_ascii=False) for n in map(str, names)]
+
+
+def latex_input(name: str, place: int) -> str:
+    r"""Return an input in LaTeX; x0, x1, … are symbols, others words.
+
+    >>> print(latex_input("x2", 2), latex_input("ash_of 2", 0), latex_input("a=b, c", 1))
+    x_{2} \mathrm{ash\_of\ 2} \left[\text{a=b, c}\right]
+    """
+    if name == f"x{place}":
+        return f"x_{{{place}}}"
+    return latex_word(name) if is_plain(name) else rf"\left[{latex_word(name)}\right]"
+
+
+def latex_word(name: str) -> str:
+    r"""Return a word in LaTeX.
+
+    >>> print(latex_word("7"), latex_word("even"), latex_word("50 %"))
+    7 \mathrm{even} \text{50 \%}
+    """
+    if re.fullmatch(r"\d+", name):
+        return name
+    inside = "".join(_IN_TEXT.get(char, char) for char in name.replace("\n", " "))
+    if _WORDS.fullmatch(name):
+        return r"\mathrm{" + inside.replace(" ", r"\ ") + "}"
+    return rf"\text{{{inside}}}"
