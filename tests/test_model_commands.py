@@ -610,3 +610,18 @@ def test_rows_that_were_fitted_to_are_told(capfdbinary, folder, flowers, plant, 
     day = folder / "day2.csv"
     assert run(capfdbinary, "report", plant, "--data", day, "-o", page, "--quiet")[0] == 0
     assert "800 samples: all of these rows were fitted to<" in page.read_text()
+
+
+def test_brackets_in_names_are_printed(capfdbinary, tmp_path):
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=60)
+    columns = {"weight [kg]": weight, "kind": np.where(weight > 0, "[a]", "[/b]")}
+    write_table(tmp_path / "data [1].csv", columns)
+    path = tmp_path / "model [1].dirad"
+    fit = ["fit", tmp_path / "data [1].csv", "--target", "kind", "-o", path]
+    code, text, _ = run(capfdbinary, *fit)
+    assert code == 0
+    assert "[1].dirad" in text
+    text = run(capfdbinary, "inspect", path)[1]
+    assert "weight [kg]" in text
+    assert "[/b]" in text

@@ -282,7 +282,7 @@ def deliver(outcome: Outcome, common: Common, show: bool = True) -> None:
         console = stdout()
         if show:
             print_sections(console, outcome.sections)
-        console.print(f"Results are in {folder}")
+        console.print(f"Results are in {folder}", markup=False)
 
 
 def _record(outcome: Outcome) -> dict[str, Any]:

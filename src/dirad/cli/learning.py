@@ -614,7 +614,7 @@ def predict(
         findings.print()
     elif sums[0]:
         score = ", ".join(f"{name} {value:.4g}" for name, value in about.items())
-        stderr(talk).print(score, highlight=False)
+        stderr(talk).print(score, highlight=False, markup=False)
 
 
 def _sums(answers: NDArray, y: NDArray, numbers: bool) -> NDArray[np.float64]:
@@ -675,7 +675,8 @@ def _tell_ignored(encoder: "Encoder", table: "Table", talk: Output) -> None:
     ignored = encoder.ignored(table)
     if ignored:
         names = ", ".join(ignored[:5]) + (" and others" if len(ignored) > 5 else "")
-        stderr(talk).print(f"ignored columns of {table.path}: {names}", highlight=False)
+        text = f"ignored columns of {table.path}: {names}"
+        stderr(talk).print(text, highlight=False, markup=False)
 
 
 def check_place(output: Path) -> None:

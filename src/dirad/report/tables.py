@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 MISSING = "–"
@@ -107,15 +108,17 @@ def cell(row: Row, key: str) -> str:
 def rich_table(section: Section) -> Table:
     """Return a table for the terminal; a line divides rows where the first column changes."""
     keys = columns_of(section.rows)
-    table = Table(title=section.title, title_justify="left", title_style="bold")
+    table = Table(title=escape(section.title), title_justify="left", title_style="bold")
     for key in keys:
         numeric = any(isinstance(row.get(key), int | float) for row in section.rows)
-        table.add_column(heading(key), justify="right" if numeric else "left", overflow="fold")
+        table.add_column(
+            escape(heading(key)), justify="right" if numeric else "left", overflow="fold"
+        )
     groups = [row.get(keys[0]) for row in section.rows] if keys else []
     divided = len(set(map(str, groups))) < len(groups)
     for i, row in enumerate(section.rows):
         last = divided and i + 1 < len(groups) and groups[i + 1] != groups[i]
-        table.add_row(*(cell(row, key) for key in keys), end_section=last)
+        table.add_row(*(escape(cell(row, key)) for key in keys), end_section=last)
     return table
 
 
@@ -124,7 +127,7 @@ def print_sections(console: Console, sections: Sequence[Section]) -> None:
     for section in sections:
         console.print(rich_table(section))
         if section.note:
-            console.print(section.note, style="dim")
+            console.print(section.note, style="dim", markup=False)
         console.print()
 
 
