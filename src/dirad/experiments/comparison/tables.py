@@ -110,8 +110,8 @@ def accuracy_table(results: Sequence[Result]) -> Table:
         "weights but not which nodes they join; ours holds up to 10,000 samples of the task at "
         "hand until its model is stable. Seconds: learning alone, one thread, other work beside it "
         "on the same processor, so that they tell the order of magnitude; GDumb and joint training "
-        "learn when they are asked, so their time is not in it. 'Ours (paper)' cannot become stable "
-        "within one pass: see the reproduction for its own protocol."
+        "learn when they are asked, so their time is not in it. 'Ours (paper)' cannot become "
+        "stable within one pass: see the reproduction for its own protocol."
     )
     if results[0].scenario.data == "digits":
         note += (
