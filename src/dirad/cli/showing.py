@@ -63,7 +63,7 @@ def inspect(
     inputs
         List every input with its place, instead of the columns.
     """
-    from dirad.export.names import quoted
+    from dirad.names import quoted
     from dirad.storage import read
 
     found = read(model)

@@ -10,9 +10,9 @@ from dirad.core.network import Network
 from dirad.estimators import PREVALClassifier
 from dirad.export.exported import Estimator, exported, input_names, system_model
 from dirad.export.extras import needs
-from dirad.export.names import latex_input, latex_word, quoted
 from dirad.export.program import LEAST_SUM, Mixture, Program, Step, Term, Transfer
 from dirad.export.system import l0_program
+from dirad.names import latex_input, latex_word, quoted
 
 DIGITS = 17  # decimal digits with which SymPy computes; they tell any two floats apart
 

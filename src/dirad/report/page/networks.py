@@ -7,8 +7,8 @@ import numpy as np
 from dirad.core.describe import equations, node_name, summary
 from dirad.core.network import MODULATORY, OUTPUT, SOFTMAX, TRANSFER, Network
 from dirad.core.propagate import output_units
-from dirad.export.names import quoted
 from dirad.history import History
+from dirad.names import quoted
 from dirad.plot.growth import phases
 from dirad.plot.layout import Point, used_edges
 from dirad.plot.subject import Subject
