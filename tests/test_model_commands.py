@@ -572,7 +572,8 @@ def test_what_has_no_model_yet_says_what_to_do(capfdbinary, folder, tmp_path):
     for command in (("export", path, "--to", "c"), ("report", path, "-o", tmp_path / "r.html")):
         code, _, errors = run(capfdbinary, *command)
         assert code == 2
-        assert f"has no model yet: show it more rows, or dirad learn {path} --finish" in errors
+        assert "has no model yet: 20 rows wait for a batch of 200" in errors
+        assert f"dirad learn {path} --finish" in errors
 
 
 def test_a_page_of_some_rows_tells_of_the_whole_file(

@@ -566,11 +566,7 @@ def predict(
     found = read(model)
     encoder = encoder_of(found, model)
     continual = hasattr(found.model, "novelty")
-    if continual and not found.model.models_:
-        raise Usage(
-            f"{model} has no model yet: {len(found.model._waiting[0])} rows wait for a batch of "
-            f"{found.model._settings.l0.batch_size}; dirad learn {model} --finish learns them"
-        )
+    check_begun(found, model)
     if novelty and not continual:
         raise Usage(f"--novelty needs a continual model, and {model} is one network")
     if proba and not hasattr(found.model, "predict_proba"):
@@ -669,6 +665,16 @@ def encoder_of(found: "ModelFile", path: Path) -> "Encoder":
         return Encoder.from_json(found.encoder)
     except ValueError as error:
         raise ModelError(f"{path}: {error}") from error
+
+
+def check_begun(found: "ModelFile", path: Path) -> None:
+    """Refuse a continual model that has not learned anything yet."""
+    model = found.model
+    if not getattr(model, "models_", (model,)):
+        raise Usage(
+            f"{path} has no model yet: {len(model._waiting[0])} rows wait for a batch of "
+            f"{model._settings.l0.batch_size}; dirad learn {path} --finish learns them"
+        )
 
 
 def _tell_ignored(encoder: "Encoder", table: "Table", talk: Output) -> None:

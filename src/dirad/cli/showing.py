@@ -18,6 +18,7 @@ from dirad.cli.learning import (
     ModelPath,
     OutFile,
     Reading,
+    check_begun,
     check_place,
     encoder_of,
     model_rows,
@@ -274,15 +275,6 @@ def ranges(found: "ModelFile", low: float | None, high: float | None) -> tuple[A
     return 0.0 if low is None else low, 1.0 if high is None else high
 
 
-def check_begun(found: "ModelFile", path: Path) -> None:
-    """Refuse a continual model that has not learned anything yet."""
-    if not getattr(found.model, "models_", (found.model,)):
-        raise Usage(
-            f"{path} has no model yet: show it more rows, or dirad learn {path} --finish learns "
-            "those that wait"
-        )
-
-
 def check_c_options(
     model: Any, to: Target, name: str | None, fixed: int | None, low: float | None,
     high: float | None,
@@ -370,13 +362,7 @@ def rows_of(
     found: "ModelFile", path: Path, table: "Table", most: int | None = None
 ) -> tuple[NDArray, NDArray | None]:
     """Return inputs and, where they are there, targets of a data file."""
-    from dirad.tables import Encoder
-
-    if found.encoder is None:
-        raise Usage(
-            f"{path} was not made from a data file: nobody knows what its inputs are called"
-        )
-    encoder = Encoder.from_json(found.encoder)
+    encoder = encoder_of(found, path)
     encoder.ignored(table)
     labelled = encoder.target.name in table.names
     X, y = [], []
