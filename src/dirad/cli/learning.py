@@ -439,6 +439,7 @@ class Story:
         self.first = taken - self.waiting  # of the batch at hand; of an earlier file if negative
         self.spans: list[tuple[int, int, Any]] = []  # first row, last row, what was said of them
         self.right = self.asked = 0
+        self.told = len(model.reports_) if hasattr(model, "_system") else 0  # reports by now
 
     @property
     def waiting(self) -> int:
@@ -450,25 +451,21 @@ class Story:
         if getattr(self.model, "models_", None):
             right, asked = _right(self.model, X, y)
             self.right, self.asked = self.right + right, self.asked + asked
-        told = self._told
         self.model.partial_fit(X, y)
         self.rows += len(X)
-        self._note(told)
+        self._note()
 
     def finish(self) -> None:
         """Bring all models to their end."""
-        told = self._told
         self.model.finish()
-        self._note(told)
+        self._note()
 
-    @property
-    def _told(self) -> int:
-        return len(self.model.reports_) if hasattr(self.model, "_system") else 0
-
-    def _note(self, told: int) -> None:
-        for report in self.model.reports_[told:]:
+    def _note(self) -> None:
+        """Take down what was said since the last time."""
+        for report in self.model.reports_[self.told :]:
             self.spans.append((max(self.first, 0), self.rows - 1, report))
             self.first = self.rows
+            self.told += 1
 
 
 def _right(model: Any, X: NDArray, y: Any) -> tuple[int, int]:

@@ -24,9 +24,8 @@ def code_digest(files: Sequence[str] = (), *, models: bool = True) -> str:
     Comments, docstrings and layout do not count, nor the models' code where none takes part.
     """
     folders = ("core", "growth", "preval") if models else ()
-    names = ("params.py", "datasets.py", "experiments/protocol.py", *files)
-    if not models:
-        names = ("datasets.py", *files)
+    own = ("params.py", "datasets.py", "experiments/protocol.py") if models else ("datasets.py",)
+    names = (*own, *files)
     paths = [path for folder in folders for path in sorted((_PACKAGE / folder).glob("*.py"))]
     digest = hashlib.sha256()
     for path in (*paths, *(_PACKAGE / name for name in names)):
