@@ -74,6 +74,6 @@ def digest(system):
             arrays += [model.known.mean, model.known.deviation]
         for array in arrays:
             result.update(np.ascontiguousarray(array).tobytes())
-        result.update(repr((model.phase, model.classes, getattr(model, "sharpness", 0))).encode())
+        result.update(repr((model.phase, model.classes, getattr(model, "trust", 0))).encode())
     result.update(repr([(e.batch, e.kind, e.model, e.evidence) for e in system.events]).encode())
     return result.hexdigest()

@@ -12,9 +12,10 @@ from dirad.growth.adapt import Adaptation
 from dirad.growth.state import new_state
 from dirad.params import preset
 from dirad.preval.buffer import UNLABELLED, Buffer
+from dirad.preval.buffer_model import power_mean
 from dirad.preval.calibration import calibrated, least_of, two_sided
 from dirad.preval.gates import find_modes
-from dirad.preval.prediction import Pathway, gated, likeliest
+from dirad.preval.prediction import Pathway, alone, gated, likeliest
 from dirad.preval.scale import Scale
 from dirad.preval.sketch import Sketch
 
@@ -65,7 +66,28 @@ def test_a_group_of_few_is_judged_with_all():
     usual = calibrated(logs, groups, 2)
     assert usual.samples.tolist() == [197, 200]
     assert usual.row.tolist() == [0, 1]
-    assert usual.quantiles[1] == pytest.approx(np.quantile(logs, np.linspace(0.0025, 0.9975, 101)))
+    # A new sample is below the least of 200 with a chance of 1/201, and so for all of them.
+    assert usual.quantiles[1, [0, 50, 100]] == pytest.approx(np.quantile(logs, [0.0, 0.5, 1.0]))
+
+
+@pytest.mark.parametrize("n_held", [20, 50, 125, 500])
+def test_deviates_of_known_samples_are_as_spread_out_as_they_should_be(n_held):
+    """However few were held out: a spread of 1.07 would be 0.064 alarms where 0.05 are promised."""
+    rng = np.random.default_rng(n_held)
+    squares, means = [], []
+    for _ in range(2000):
+        usual = calibrated(rng.exponential(size=n_held), np.zeros(n_held, int), 1)
+        fresh = usual.tally(rng.exponential(size=100), np.zeros(100, int))
+        means.append(usual.z(fresh))
+        squares.append(np.mean(usual.deviates(rng.exponential(size=100), np.zeros(100, int)) ** 2))
+    assert np.mean(squares) == pytest.approx(1.0, abs=0.025)
+    assert np.mean(np.square(means)) == pytest.approx(1.0, abs=0.12)
+    assert np.mean(means) == pytest.approx(0.0, abs=0.1)
+
+
+def test_a_single_held_out_sample_says_nothing():
+    usual = calibrated(np.zeros(1), np.zeros(1, int), 1)
+    assert usual.deviates(np.array([-5.0, 0.0, 5.0]), np.zeros(3, int)).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_a_label_test_of_many_held_out_samples_is_binomial():
@@ -236,6 +258,22 @@ def test_an_open_gate_lets_its_pathway_through_and_a_shut_one_nothing(seed):
         assert answers == pytest.approx(X @ weights[mode].T + biases[mode], abs=1e-9)
     assert respond(network, np.hstack([X, np.zeros((10, 2))])) == pytest.approx(0.0, abs=1e-9)
     assert network.n_hidden == int((weights != 0).any(axis=2).sum())
+    paths = alone(network, 2)
+    grown = (weights != 0).any(axis=2).T
+    assert np.array_equal(paths.unit >= 0, grown)
+    assert paths.constant[~grown].tolist() == biases.T[~grown].tolist()
+    assert network.bias[paths.unit[grown], 0].tolist() == biases.T[grown].tolist()
+
+
+@given(SEEDS)
+def test_the_power_mean_is_that_of_its_definition(seed):
+    rng = np.random.default_rng(seed)
+    errors = rng.gamma(1.0, 1.0, (7, 5)) + 1e-3
+    for exponent in (0.5, 1.0, 8.0):
+        twin = np.mean(errors**-exponent, axis=1) ** (-1.0 / exponent)
+        assert power_mean(errors, exponent) == pytest.approx(twin, rel=1e-9)
+    assert (power_mean(errors, 8.0) >= errors.min(axis=1)).all()
+    assert np.isfinite(power_mean(errors * 1e-150, 8.0)).all()  # where powers would overflow
 
 
 @given(SEEDS)

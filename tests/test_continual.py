@@ -85,6 +85,22 @@ def test_how_a_stream_is_cut_into_calls_changes_nothing(cuts):
         assert np.array_equal(parts._waiting[0], whole._waiting[0])
 
 
+def test_a_rule_that_no_mode_knows_is_left_to_l0():
+    """Classes that differ by a product of two inputs alone: all modes look alike."""
+    X = np.random.default_rng(0).normal(size=(3000, 6))
+    y = X[:, 0] * X[:, 1] > 0
+    system = PREVALClassifier(random_state=0).fit(X[:2000], y[:2000])
+    (model,) = system.models_
+    said, predicted = (-part for part in model._evidence(X[2000:]))
+    alone = [
+        np.mean(np.array(model.classes)[part.argmax(axis=1)] == y[2000:])
+        for part in (said, predicted)
+    ]
+    assert alone[0] > 0.95
+    assert alone[1] < alone[0] - 0.02
+    assert system.score(X[2000:], y[2000:]) > alone[0] - 0.01
+
+
 def test_new_classes_may_appear_unannounced_in_the_middle_of_a_task():
     X, y = samples(0, 3000)
     order = np.argsort(y, kind="stable")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dirad.core.propagate import respond
 from dirad.preval.shards import (
     chained,
     input_errors,
@@ -91,3 +92,19 @@ def test_a_model_that_adapts_cannot_be_divided():
     system.learn(*samples(0, 200))
     with pytest.raises(ValueError, match="model 0 has no stable L1"):
         shards(system.models[0], 2)
+
+
+def test_each_mode_predicts_as_if_its_gate_alone_were_open(systems):
+    X = samples(0, 50, seed=9)[0]
+    for model in systems["default"].models:
+        l1, inputs = model.l1, np.flatnonzero(model.l1.predicts_input)
+        states = l1.states(model.scaled(X))
+        actual = states[:, l1.targets]
+        assert l1.n_modes > 1
+        sums = l1.squares(model.scaled(X))
+        for mode in range(l1.n_modes):
+            gates = np.zeros((len(X), l1.n_modes))
+            gates[:, mode] = 1.0
+            errors = (respond(l1.network, np.hstack([states, gates])) - actual)[:, inputs]
+            assert l1.errors_by_mode(model.scaled(X))[:, :, mode] == pytest.approx(errors, abs=1e-9)
+            assert sums[:, mode] == pytest.approx((errors**2).sum(axis=1), rel=1e-9)

@@ -7,17 +7,23 @@ It lives outside the package, so a read-only installation works as well.
 Of two compiled functions that use the same helper with the same types, the one loaded first lends
 its copy of the helper to the other, and copies may round differently: fast-math leaves the order
 of a sum to the optimizer. Functions that Python calls for different purposes therefore take
-workspaces of different types (`propagate.Workspace` and `propagate.Answers`).
+workspaces of different types (`propagate.Workspace` and `propagate.Answers`). For the same reason
+a process that compiles may round otherwise than those that load what it compiled: what rounds is
+compiled by a process of its own (`compiled_elsewhere`), and all others load it.
 """
 
 import hashlib
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
+from llvmlite import binding
 from numba.core import config as _config
 
 config: Any = _config  # its settings are made at run time, unseen by type checkers
@@ -27,17 +33,30 @@ SAFE_FAST_MATH = {"reassoc", "nsz", "contract", "arcp"}
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _KERNEL_FOLDERS = ("core", "growth")
+_COMPILING = "DIRAD_COMPILING"  # set for a process that compiles for others
+
+
+def _sources() -> list[Path]:
+    """Return every module that may hold a kernel."""
+    found = [path for folder in _KERNEL_FOLDERS for path in (_PACKAGE / folder).glob("*.py")]
+    return [*sorted(found), _PACKAGE / "params.py"]
 
 
 def source_digest() -> str:
     """Return a short hash over the text of every module that may hold a kernel."""
     digest = hashlib.sha256()
-    for folder in _KERNEL_FOLDERS:
-        for path in sorted((_PACKAGE / folder).glob("*.py")):
-            digest.update(path.name.encode())
-            digest.update(path.read_bytes())
-    digest.update((_PACKAGE / "params.py").read_bytes())
+    for path in _sources():
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _compiler_digest() -> str:
+    """Return a short hash over all else that Numba's cache depends on."""
+    features = binding.get_host_cpu_features().flatten()
+    parts = [numba.__version__, binding.get_host_cpu_name(), features, sys.version, str(_PACKAGE)]
+    parts += [str(path.stat().st_mtime_ns) for path in _sources()]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def _writable_cache_folder() -> str:
@@ -75,3 +94,28 @@ def kernel(function: Callable[..., Any]) -> Any:
         return numba.njit(cache=True, **settings)(function)
     finally:
         config.CACHE_DIR = before
+
+
+@cache
+def compiled_elsewhere(example: Callable[[], object]) -> None:
+    """Let another process call a function of a module, unless one did: what it needs is cached.
+
+    Where that is impossible (no cache folder, no interpreter to start), this process compiles.
+    """
+    if not CACHE_FOLDER or config.DISABLE_JIT or not sys.executable or _COMPILING in os.environ:
+        return
+    module, name = example.__module__, example.__qualname__
+    done = Path(CACHE_FOLDER) / f"{module}.{name}.{_compiler_digest()}"
+    if done.exists():
+        return
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import {name}; {name}()"
+    child = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, _COMPILING: "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    if child.returncode == 0:
+        done.touch()

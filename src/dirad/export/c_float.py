@@ -77,6 +77,17 @@ static inline void {name}_share({name}_cursor *c, const float *z, int n)
         *c->next++ = z[i] / (sum > 1e-37f ? sum : 1e-37f);
 }
 """,
+    Transfer.POWER_MEAN: """
+static inline void {name}_power_mean({name}_cursor *c, const float *z, int n, float exponent)
+{
+    float least = z[0], sum = 0.0f;
+    for (int i = 1; i < n; i++)
+        least = z[i] < least ? z[i] : least;
+    for (int i = 0; i < n; i++)
+        sum += powf(least / z[i], exponent);
+    *c->next++ = least * powf(sum / (float)n, -1.0f / exponent);
+}
+""",
 }
 
 _CONSTANTS = (Transfer.CLIPPED, Transfer.LOGARITHM, Transfer.EXCEEDS)
@@ -155,8 +166,9 @@ def _program(i: int, program: Program, places: Sequence[int]) -> str:
         some = list(steps)
         mixtures = [step for step in some if isinstance(step, Mixture)]
         lines += [
-            f"    {{name}}_{transfer}(&c, v + {step.start - program.n_inputs}, {step.width});"
+            f"    {{name}}_{transfer}(&c, v + {step.start - program.n_inputs}, {step.taken}{more});"
             for step in mixtures
+            for more in [f", {real(step.constant)}" if step.constant else ""]
         ]
         if not mixtures:
             lines.append(f"    {{name}}_{transfer}(&c, {len(some)});")

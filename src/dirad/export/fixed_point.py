@@ -234,9 +234,9 @@ def _mixture(step: Mixture, formats: Sequence[Format]) -> FixedMixture:
             "bound of its error in whole numbers: export them in float"
         )
     own = [formats[source] for source in step.sources]
-    error = 0.5 * max(f.error for f in own) + (step.width + 2) * EXPONENTIAL
+    error = 0.5 * max(f.error for f in own) + (step.taken + 2) * EXPONENTIAL
     made = Format(UNIT, 0.0, 1.0, error)
-    return FixedMixture(step.start, step.width, min(f.fraction for f in own), made)
+    return FixedMixture(step.start, step.taken, min(f.fraction for f in own), made)
 
 
 def _logistic(z: float) -> float:

@@ -198,6 +198,9 @@ def _of_step(step: Step, values: Sequence[Any]) -> list[Any]:
                 1 / sympy.Add(1, *(power(z - own[k]) for i, z in enumerate(own) if i != k))
                 for k in range(len(own))
             ]
+        if step.transfer == Transfer.POWER_MEAN:
+            c = number(step.constant)
+            return [(sympy.Add(*(value**-c for value in own)) / len(own)) ** (-1 / c)]
         return [value / sympy.Max(sympy.Add(*own), number(LEAST_SUM)) for value in own]
     z, c = total(step.first), number(step.constant)
     match step.transfer:

@@ -198,6 +198,12 @@ class _Values:
         graph, values = self.graph, self.columns(step.sources)
         if step.transfer == Transfer.SOFTMAX:
             return graph.op("Softmax", values, axis=1)
+        if step.transfer == Transfer.POWER_MEAN:
+            least = graph.op("ReduceMin", values, axes=[1], keepdims=1)
+            powers = graph.op("Pow", graph.op("Div", least, values), graph.constant(step.constant))
+            mean = graph.op("ReduceMean", powers, axes=[1], keepdims=1)
+            root = graph.constant(-1.0 / step.constant)
+            return graph.op("Mul", least, graph.op("Pow", mean, root))
         total = graph.op("ReduceSum", values, graph.constant(np.array([1])), keepdims=1)
         return graph.op("Div", values, graph.op("Max", total, graph.constant(LEAST_SUM)))
 

@@ -2,8 +2,8 @@
 
 Values are numbered: the inputs first, then what each step computes, in the order of the steps. A
 `Node` computes one value from weighted sums of earlier ones; a `Mixture` turns a run of values into
-as many that add up to 1. Scaling is folded into the weights on the way: a `Signal` is a value times
-a factor plus an offset, and whoever takes it takes it into account.
+as many that add up to 1, or into their mean. Scaling is folded into the weights on the way: a
+`Signal` is a value times a factor plus an offset, and whoever takes it takes it into account.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +30,7 @@ class Transfer(StrEnum):
     EXCEEDS = "exceeds"  # 1 where |z| > c, else 0
     SOFTMAX = "softmax"  # e^v / Σ e^v, of a run of values
     SHARE = "share"  # v / Σ v, of a run of values
+    POWER_MEAN = "power_mean"  # (Σ v^−c / n)^(−1/c), of a run of n values above 0
 
 
 LEAST_SUM = 1e-300  # the smallest sum that a share is taken of
@@ -88,16 +89,22 @@ class Node(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """A step that computes as many values as it takes, which add up to 1."""
+    """A step that takes a run of values: makes them add up to 1, or computes their mean."""
 
     transfer: Transfer
     start: int  # of the values it takes
-    width: int
+    taken: int
+    constant: float = 0.0  # of means alone
 
     @property
     def sources(self) -> list[int]:
         """The values that it needs."""
-        return list(range(self.start, self.start + self.width))
+        return list(range(self.start, self.start + self.taken))
+
+    @property
+    def width(self) -> int:
+        """The number of values that it computes."""
+        return 1 if self.transfer == Transfer.POWER_MEAN else self.taken
 
     def renumbered(self, place: dict[int, int]) -> "Mixture":
         """Return the same mixture with other numbers of its sources."""
@@ -211,22 +218,25 @@ class Builder:
             return signal.value
         return self.linear([(signal, 1.0)]).value
 
-    def mixture(self, transfer: Transfer, signals: Sequence[Signal]) -> list[Signal]:
+    def mixture(
+        self, transfer: Transfer, signals: Sequence[Signal], constant: float = 0.0
+    ) -> list[Signal]:
         """Add a mixture of signals."""
         start = signals[0].value
         if list(signals) != [Signal(start + i) for i in range(len(signals))]:
             start = self.n_values  # copies, side by side
             for signal in signals:
                 self.linear([(signal, 1.0)])
-        first = self._add(Mixture(transfer, start, len(signals)))
-        return [Signal(first + i) for i in range(len(signals))]
+        step = Mixture(transfer, start, len(signals), float(constant))
+        first = self._add(step)
+        return [Signal(first + i) for i in range(step.width)]
 
     def attach(self, network: Network, inputs: Sequence[Signal]) -> Attached:
         """Add the nodes of a network over these inputs; a softmax is added as a mixture."""
         transfer = int(network.counts[core.TRANSFER])
         of_output = Transfer.LOGISTIC if transfer == core.LOGISTIC else Transfer.LINEAR
         states = [*inputs, *([SILENCE] * len(network.units))]
-        into = _edges_by_term(network)
+        into = edges_by_term(network)
 
         def term(number: int) -> Term:
             unit, place = divmod(number, 2)
@@ -254,7 +264,8 @@ class Builder:
         return pruned(Program(self.n_inputs, tuple(self.steps), values, scored))
 
 
-def _edges_by_term(network: Network) -> list[list[tuple[int, float]]]:
+def edges_by_term(network: Network) -> list[list[tuple[int, float]]]:
+    """Return source and weight of the edges into each term."""
     into: list[list[tuple[int, float]]] = [[] for _ in range(2 * len(network.units))]
     for edge in network.edges[network.edges["source"] >= 0]:
         into[edge["term"]].append((int(edge["source"]), float(edge["weight"])))

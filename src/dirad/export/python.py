@@ -39,6 +39,12 @@ def _share(values):
     total = max(sum(values), {LEAST_SUM!r})
     return [value / total for value in values]
 """,
+    Transfer.POWER_MEAN: """
+def _power_mean(values, exponent):
+    least = min(values)
+    mean = sum((least / value) ** exponent for value in values) / len(values)
+    return [least * mean ** (-1.0 / exponent)]
+""",
 }
 
 _CLASSIFIER = '''
@@ -146,7 +152,8 @@ def _function(i: int, program: Program) -> str:
 
     def expression(step: Step) -> str:
         if isinstance(step, Mixture):
-            return f"_{step.transfer}([{', '.join(map(name, step.sources))}])"
+            more = f", {step.constant!r}" if step.constant else ""
+            return f"_{step.transfer}([{', '.join(map(name, step.sources))}]{more})"
         return _OF_NODE[step.transfer](step, total)
 
     lines = [f"def _model_{i}(x):"]

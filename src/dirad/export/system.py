@@ -15,12 +15,14 @@ from dirad.export.program import (
     Builder,
     Program,
     Signal,
+    Term,
     Transfer,
+    edges_by_term,
     weighted,
 )
 from dirad.preval.buffer_model import TINY, BufferModel
 from dirad.preval.model import STABLE, Model
-from dirad.preval.prediction import Prediction
+from dirad.preval.prediction import Prediction, alone
 from dirad.preval.stream_model import StreamModel
 
 SUREST = float(np.log((1.0 - TINY) / TINY))  # the activation of an answer that is surest
@@ -66,6 +68,12 @@ def model_program(model: Model) -> Program:
     l0 = builder.attach(model.network, inputs)
     states = _states(builder, model.l1, l0, inputs)
     gates = _gates(builder, model.l1, states)
+    if isinstance(model, BufferModel) and model.settings.score == "modes":
+        errors = _errors_by_mode(builder, model.l1, states)
+        score = errors[0]
+        if len(errors) > 1:
+            score = builder.mixture(Transfer.POWER_MEAN, errors, model.exponent)[0]
+        return builder.program(_answers(builder, model, l0, gates, errors), score=score)
     errors = _errors(builder, model.l1, states, gates)
     return builder.program(
         _answers(builder, model, l0, gates), score=_score(builder, model, errors)
@@ -108,8 +116,14 @@ def _first_output(model: Model) -> int:
     return model.first_output if isinstance(model, BufferModel) else 0
 
 
-def _answers(builder: Builder, model: Model, l0: Attached, gates: Sequence[Signal]) -> list[Signal]:
-    """Return the probability of each of the model's classes."""
+def _answers(
+    builder: Builder,
+    model: Model,
+    l0: Attached,
+    gates: Sequence[Signal],
+    errors: Sequence[Signal] = (),
+) -> list[Signal]:
+    """Return the probability of each of the model's classes; `errors` are those of modes."""
     own = l0.activations[_first_output(model) :]
     inside = [builder.node(Transfer.CLIPPED, term, constant=SUREST) for term in own]
     if isinstance(model, StreamModel):
@@ -120,29 +134,47 @@ def _answers(builder: Builder, model: Model, l0: Attached, gates: Sequence[Signa
         return builder.mixture(Transfer.SHARE, warm)
     assert isinstance(model, BufferModel)
     assert model.l1 is not None
-    parts = [[(z, model.sharpness)] for z in inside]
-    for own, share in zip(parts, _class_shares(model, model.l1, gates), strict=True):
-        if share:
-            log = builder.node(
-                Transfer.LOGARITHM, weighted(0.0, [(gate, 1.0) for gate in share]), constant=TINY
-            )
-            own.append((log, model.sharpness))
+    in_said, in_predicted = model.trust
+    parts = [[(z, in_said)] for z in inside]
+    if not _gates_know(model, model.l1):
+        errors = gates = ()
+    _add_shares(builder, model, gates, in_said, parts)
+    if errors:
+        logs = [
+            builder.node(Transfer.LOGARITHM, weighted(0.0, [(e, 1.0)]), constant=TINY)
+            for e in errors
+        ]
+        powers = [builder.linear([(log, -model.exponent)]) for log in logs]
+        shares = builder.mixture(Transfer.SOFTMAX, powers)
+        _add_shares(builder, model, shares, in_predicted, parts)
     return builder.mixture(Transfer.SOFTMAX, [builder.linear(own) for own in parts])
 
 
-def _class_shares(
-    model: BufferModel, l1: Prediction, gates: Sequence[Signal]
-) -> list[list[Signal]]:
-    """Return the gates of each class; none where they do not know all classes."""
-    none: list[list[Signal]] = [[] for _ in model.classes]
-    if l1.gates is None or l1.gates.n_modes < 2:
-        return none
-    groups = l1.gates.group.tolist()
-    found = [
-        [gate for gate, group in zip(gates, groups, strict=True) if group == code]
-        for code in model.classes
-    ]
-    return found if all(found) else none
+def _gates_know(model: BufferModel, l1: Prediction) -> bool:
+    """Are there modes of every class?"""
+    return (
+        l1.gates is not None
+        and l1.gates.n_modes > 1
+        and bool(np.isin(model.classes, l1.gates.group).all())
+    )
+
+
+def _add_shares(
+    builder: Builder,
+    model: BufferModel,
+    shares: Sequence[Signal],
+    trust: float,
+    parts: Sequence[list[tuple[Signal, float]]],
+) -> None:
+    """Add to what speaks for each class the logarithm of the shares of its modes."""
+    if not shares:
+        return
+    assert model.l1 is not None
+    assert model.l1.gates is not None
+    groups = model.l1.gates.group.tolist()
+    for code, own in zip(model.classes, parts, strict=True):
+        total = weighted(0.0, [(s, 1.0) for s, g in zip(shares, groups, strict=True) if g == code])
+        own.append((builder.node(Transfer.LOGARITHM, total, constant=TINY), trust))
 
 
 # ---------------------------------------------------------------- L1
@@ -198,6 +230,35 @@ def _errors(
     predicted = _predicted(builder, l1, states, gates)
     targets = l1.targets.tolist() if predicted else []
     return [(p, states[target]) for p, target in zip(predicted, targets, strict=True)]
+
+
+def _errors_by_mode(builder: Builder, l1: Prediction, states: Sequence[Signal]) -> list[Signal]:
+    """Return the mean squared error over the inputs of each mode by itself."""
+    assert l1.network is not None
+    network, inputs = l1.network, np.flatnonzero(l1.predicts_input)
+    if l1.gates is None:
+        terms = [
+            [weighted(0.0, [(p, 1.0), (state, -1.0)])]
+            for p, state in _errors(builder, l1, states, [])
+        ]
+    else:
+        paths, into = alone(network, l1.n_modes), edges_by_term(network)
+
+        def error(target: int, mode: int) -> Term:
+            unit, state = paths.unit[target, mode], states[l1.targets[target]]
+            if unit < 0:
+                return weighted(paths.constant[target, mode], [(state, -1.0)])
+            own = [(states[source], weight) for source, weight in into[2 * unit]]
+            return weighted(network.bias[unit, 0], [*own, (state, -1.0)])
+
+        terms = [[error(t, mode) for mode in range(l1.n_modes)] for t in range(len(l1.targets))]
+    result = []
+    for mode in range(l1.n_modes):
+        squares = [builder.node(Transfer.SQUARE, terms[i][mode]) for i in inputs]
+        result.append(
+            builder.linear([(square, 1.0 / len(squares)) for square in squares], bias=TINY)
+        )
+    return result
 
 
 def _score(builder: Builder, model: Model, errors: Sequence[tuple[Signal, Signal]]) -> Signal:

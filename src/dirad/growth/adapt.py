@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compilation import kernel
+from dirad.core.compilation import compiled_elsewhere, kernel
 from dirad.core.network import N_EDGES, N_INPUTS, N_OUTPUTS, N_UNITS, Network, with_capacity
 from dirad.core.potential import (
     edge_gradients,
@@ -47,6 +47,7 @@ from dirad.growth.state import (
     count_hidden,
     has_room,
     new_scratch,
+    new_state,
     with_room,
     working_type,
 )
@@ -450,6 +451,7 @@ class Adaptation:
                 f"the network has {wanted[0]} inputs and {wanted[1]} outputs, the data have "
                 f"{given[0].shape[1]} and {given[1].shape[1]}"
             )
+        compiled_elsewhere(FIT_LITTLE[self.params.precision])
         history = History()
         data = desk.laid(data)
         data.epoch[0] = -1  # the workspace holds another's batch, or none
@@ -502,3 +504,22 @@ def adapt(
 def is_stable(state: State) -> bool:
     """Has the network finished adapting?"""
     return bool(state.clock[PHASE] == STABLE)
+
+
+def fit_little_in_float32() -> None:
+    """Take a step, for which all kernels of adaptation are needed."""
+    _fit_little("float32")
+
+
+def fit_little_in_float64() -> None:
+    """Do the same in double precision."""
+    _fit_little("float64")
+
+
+def _fit_little(precision: str) -> None:
+    params = Params(precision=precision)
+    data = new_data(np.zeros((1, 1)), np.zeros(1), params)
+    adapt(new_state(1, 1), data, params, until=1)
+
+
+FIT_LITTLE = {"float32": fit_little_in_float32, "float64": fit_little_in_float64}

@@ -7,7 +7,8 @@ from dirad.core.random import uniform
 
 RESERVOIR = 102  # purpose of the random key by which the buffer keeps samples
 FEW = 50  # samples up to which none can be spared for calibration
-EARLY = 500  # samples of which about twice the share is held out: an opinion is needed soon
+EARLY = 200  # samples of which at least a fifth is held out: an opinion is needed soon
+EARLY_SHARE = 0.2
 UNLABELLED = -1
 
 
@@ -43,7 +44,7 @@ class Buffer:
         """
         keys = range(self.seen, self.seen + len(X))
         drawn = np.array([uniform(self.seed, RESERVOIR, 1, key) for key in keys])
-        early = min(2.0 * self.share, 0.5 + 0.5 * self.share)
+        early = max(self.share, EARLY_SHARE) if self.share else 0.0
         spared = drawn < np.where(np.array(keys) < EARLY, early, self.share)
         new = min(self.size - len(self.X), len(X))
         self.X = np.concatenate([self.X, X[:new]])

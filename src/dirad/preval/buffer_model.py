@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import softmax
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
 
 from dirad.core.network import LOGISTIC
 from dirad.core.propagate import respond
@@ -35,19 +35,34 @@ ASTRAY = 0.1  # of the most frequent class: rarer ones may have come to a new mo
 FADING = 0.7  # of answers remembered, per batch
 PRACTICE = 100  # answers from which mistakes of an L0 that adapts count
 TINY = 1e-12  # no answer is surer
+# The error of a sample counts as the likelihood error^−n/2 of n normal errors of unknown spread;
+# beyond some 16 inputs errors go together, and more of them say no more.
+EXPONENT = 8.0
+USUAL_TRUST = 0.3  # in networks, where that in modes is 1: networks are too sure of themselves
+FIRM, LOOSE = 2.0, 2.0  # deviations of ln(trust): of this proportion, and of both
 
 
 class Look(NamedTuple):
     """What a model makes of some samples, computed once."""
 
     score: NDArray[np.float64]  # by which they are routed
-    logs: NDArray[np.float64]  # ln of the squared prediction error, by which they are judged
+    logs: NDArray[np.float64]  # ln of the prediction error, by which they are judged
     group: NDArray[np.int64]  # in which they are judged
     named: NDArray[np.int64]  # the class L0 names, or -1 where it has none
 
     def part(self, chosen: NDArray[np.bool_]) -> "Look":
         """Return the same of some of the samples."""
         return Look(self.score[chosen], self.logs[chosen], self.group[chosen], self.named[chosen])
+
+
+def power_mean(errors: NDArray, exponent: float) -> NDArray[np.float64]:
+    """Return the power mean of each row, with −exponent: close to the least of its values.
+
+    >>> power_mean(np.array([[1.0, 1.0], [1.0, 100.0]]), 8.0).round(3).tolist()
+    [1.0, 1.091]
+    """
+    least = errors.min(axis=1, keepdims=True)
+    return least[:, 0] * np.mean((least / errors) ** exponent, axis=1) ** (-1.0 / exponent)
 
 
 class BufferModel(Model):
@@ -71,7 +86,8 @@ class BufferModel(Model):
         self.usual: Calibration | None = None
         self.offset = np.zeros(n_inputs)  # inputs are standardized by the first samples
         self.spread = np.ones(n_inputs)
-        self.sharpness = 1.0  # by which answers are calibrated
+        # How much is made of what L0 and the gates say, and of how well each mode predicts.
+        self.trust = (1.0, 1.0)
         # While L0 adapts: by class, wrong answers before learning and all of them, of late.
         self.answered: dict[int, tuple[float, float]] = {}
         if base is not None:
@@ -241,7 +257,7 @@ class BufferModel(Model):
             self._advance_l0(MANY_STEPS)
         if not self.classes:
             self._learn_scale()  # without labels, L0 has not done it
-        self._learn_sharpness()
+        self._learn_trust()
         X, y = self.buffer.X[~self.buffer.held_out], self.buffer.y[~self.buffer.held_out]
         if self.settings.prediction != "grown":
             self._stand_in(X)
@@ -281,7 +297,7 @@ class BufferModel(Model):
         errors = self.errors(self.buffer.X[held if held.any() else ~held])
         self.known = statistics(errors, self.settings.T_conf, self.settings.T_SV)
         self.sketch = None
-        self._learn_sharpness()
+        self._learn_trust()
         self._calibrate()
 
     def _calibrate(self) -> None:
@@ -303,36 +319,65 @@ class BufferModel(Model):
         return respond(self.network, self.scaled(X))[:, self.first_output :]
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
-        """Return L0's answers; when the model is stable, together with what its gates say."""
-        return softmax(-self.sharpness * self._surprises(X), axis=1)
+        """Return L0's answers; when the model is stable, together with what L1's modes say."""
+        return softmax(-self._surprises(X), axis=1)
 
-    def _surprises(self, X: NDArray) -> NDArray[np.float64]:
-        """Return −ln of what L0 and the gates, where there are any, give to each class."""
+    def _surprises(self, X: NDArray, errors: NDArray | None = None) -> NDArray[np.float64]:
+        """Return −ln of what is given to each class, but for a constant of each sample.
+
+        `errors`, by mode, are those of X, where they are known already.
+        """
+        if not self.classes:
+            return self.respond(X)
+        said, predicted = self._evidence(X, errors)
+        return self.trust[0] * said + self.trust[1] * predicted
+
+    def _evidence(
+        self, X: NDArray, errors: NDArray | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return −ln of what each class is given: by L0 and the gates, and by the modes' errors."""
         inside = np.clip(self.respond(X), TINY, 1.0 - TINY)
         odds = np.log(inside / (1.0 - inside))
-        if not self.classes:
-            return odds
-        found = np.logaddexp.reduce(odds, axis=1, keepdims=True) - odds
-        shares = None
-        if self.phase == STABLE and self.l1 is not None:
-            shares = self.l1.class_shares(self.scaled(X), self.classes)
-        return found if shares is None else found - np.log(np.maximum(shares, TINY))
+        said = np.logaddexp.reduce(odds, axis=1, keepdims=True) - odds
+        predicted = np.zeros(said.shape)
+        if self.phase != STABLE or self.l1 is None:
+            return said, predicted
+        shares = self.l1.class_shares(self.scaled(X), self.classes)
+        if shares is None:
+            return said, predicted
+        said = said - np.log(np.maximum(shares, TINY))
+        if self.settings.score == "modes":
+            errors = self._errors_by_mode(X) if errors is None else errors
+            share = softmax(-self.exponent * np.log(errors), axis=1)
+            shares = self.l1.by_class(share, self.classes)
+            predicted = -np.log(np.maximum(shares, TINY))
+        return said, predicted
 
-    def _learn_sharpness(self) -> None:
+    @property
+    def exponent(self) -> float:
+        """How much more likely a mode is that predicts a sample better."""
+        assert self.l1 is not None
+        return min(EXPONENT, 0.5 * max(np.count_nonzero(self.l1.predicts_input), 1))
+
+    def _learn_trust(self) -> None:
         """Make answers as sure as they are right on held-out samples."""
         held = self.buffer.held_out & np.isin(self.buffer.y, self.classes)
         if not held.any() or len(self.classes) < 2:
             return
-        surprises = self._surprises(self.buffer.X[held])
+        said, predicted = self._evidence(self.buffer.X[held])
         columns = np.array([self.classes.index(code) for code in self.buffer.y[held]], np.int64)
-        right = surprises[np.arange(len(surprises)), columns]
+        rows = np.arange(len(said))
 
-        def cost(log_sharpness: float) -> float:
-            sharp = float(np.exp(log_sharpness))
-            return float(np.mean(np.logaddexp.reduce(-sharp * surprises, axis=1) + sharp * right))
+        def cost(logs: NDArray) -> float:
+            in_said, in_predicted = np.exp(logs)
+            surprises = in_said * said + in_predicted * predicted
+            missed = logsumexp(-surprises, axis=1) + surprises[rows, columns]
+            odd = (logs[0] - logs[1] - np.log(USUAL_TRUST)) / FIRM
+            return float(np.sum(missed) + 0.5 * odd**2 + 0.5 * (logs[1] / LOOSE) ** 2)
 
-        found = minimize_scalar(cost, bounds=(-3.0, 3.0), method="bounded")
-        self.sharpness = float(np.exp(found.x))  # type: ignore[attr-defined]
+        first = np.array([np.log(USUAL_TRUST), 0.0])
+        found = minimize(cost, first, method="L-BFGS-B", bounds=[(-6.0, 3.0)] * 2)
+        self.trust = float(np.exp(found.x[0])), float(np.exp(found.x[1]))
 
     def _named(self, surprises: NDArray) -> NDArray[np.int64]:
         """Return the class of the least surprise, or -1 where there are no classes."""
@@ -344,13 +389,13 @@ class BufferModel(Model):
 
     def look(self, X: NDArray) -> Look:
         """Return all that judging samples needs, at once."""
-        return self.look_by(X, self._mean_square(X))
+        return self.look_by(X, self._errors_by_mode(X))
 
-    def look_by(self, X: NDArray, mean_square: NDArray[np.float64]) -> Look:
-        """Return the same, given the mean squared prediction error of each sample."""
-        surprises = self._surprises(X)
-        squared = mean_square + TINY
-        score = squared
+    def look_by(self, X: NDArray, errors: NDArray[np.float64]) -> Look:
+        """Return the same, given each mode's mean squared prediction error of each sample."""
+        surprises = self._surprises(X, errors)
+        error = power_mean(errors, self.exponent) if errors.shape[1] > 1 else errors[:, 0]
+        score = error
         if self.settings.score == "conflicts" and self.phase == STABLE and self.l1 is not None:
             assert self.known is not None
             score = conflict_ratio(self.errors(X), self.known, self.settings.T_conf)
@@ -358,18 +403,22 @@ class BufferModel(Model):
         group = np.zeros(len(X), np.int64)
         if self.phase == STABLE and self.classes:
             group = surprises.argmin(axis=1)
-        return Look(score, np.log(squared), group, self._named(surprises))
+        return Look(score, np.log(error), group, self._named(surprises))
 
-    def _mean_square(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the mean square of each sample's prediction errors, in units common to models.
+    def _errors_by_mode(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the mean square of each sample's prediction errors: (samples, modes).
 
-        They are those of L1, or of what stands in for it.
+        In units common to models. They are those of L1's modes, or of what stands in for L1.
         """
         if self.sketch is not None:
-            return (self.sketch.errors(X / self.scale.unit) ** 2).mean(axis=1)
+            return (self.sketch.errors(X / self.scale.unit) ** 2).mean(axis=1)[:, None] + TINY
         assert self.l1 is not None
         inputs = self.l1.predicts_input
-        return squared_sum(self.errors(X)[:, inputs]) / np.count_nonzero(inputs)
+        if self.settings.score == "modes":
+            squares = self.l1.squares(self.scaled(X))
+        else:
+            squares = squared_sum(self.errors(X)[:, inputs])[:, None]
+        return squares / np.count_nonzero(inputs) + TINY
 
     def mistaken(self, seen: Look, y: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which labels L0 does not give; no sample without a label is mistaken.
@@ -394,7 +443,7 @@ class BufferModel(Model):
         return classes[counts >= ASTRAY * counts.max(initial=0)]
 
     def score(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the mean squared prediction error over the inputs, in units common to models."""
+        """Return the mean squared prediction error of its best modes, in units common to models."""
         return self.look(X).score
 
     def deviates(self, seen: Look) -> NDArray[np.float64]:
@@ -452,7 +501,7 @@ class BufferModel(Model):
 
     @property
     def _n_scale_parameters(self) -> int:
-        stored = 2 * self.network.n_inputs - self.inherited + 1
+        stored = 2 * self.network.n_inputs - self.inherited + len(self.trust)
         if self.sketch is not None:
             stored += self.sketch.n_parameters
         if self.l1 is not None and self.l1.gates is not None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from scipy.stats import betabinom, norm
 
 LEVELS = 101  # quantiles that are kept per row
@@ -60,8 +60,8 @@ class Calibration(NamedTuple):
         rows = self.row[groups]
         for row in np.unique(rows):
             chosen = rows == row
-            levels = levels_of(int(self.samples[row]))
-            result[chosen] = ndtri(middle_level(logs[chosen], self.quantiles[row], levels))
+            count = int(self.samples[row])
+            result[chosen] = placed(logs[chosen], self.quantiles[row], count)
         return result
 
     def novelty(self, logs: NDArray, groups: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -78,7 +78,7 @@ class Calibration(NamedTuple):
         """
         limit = float(ndtri(1.0 - false_alarms))
         rows = self.row[groups]
-        within = limit < ndtri(1.0 - 0.5 / self.samples[rows])
+        within = limit < np.array([deviates_of(n)[-1] for n in self.samples.tolist()])[rows]
         return np.where(within, self.deviates(logs, groups), self.novelty(logs, groups)) <= limit
 
     def tally(self, logs: NDArray, groups: NDArray[np.int64]) -> Tally:
@@ -118,21 +118,42 @@ class Calibration(NamedTuple):
         return least_of(float(min(chances)), len(chances))
 
 
-def middle_level(values: NDArray, quantiles: NDArray, levels: NDArray) -> NDArray[np.float64]:
-    """Return the level of each value among quantiles; of equal ones the middle of their levels."""
+def placed(values: NDArray, quantiles: NDArray, count: int) -> NDArray[np.float64]:
+    """Return the deviate of each value among quantiles of so many samples.
+
+    Values equal to several quantiles take the middle of their levels.
+    """
     slack = EQUAL * (1.0 + np.abs(values))
     low = np.searchsorted(quantiles, values - slack, side="left")
     high = np.searchsorted(quantiles, values + slack, side="right")
-    between = np.interp(values, quantiles, levels)
-    last = len(levels) - 1
+    between = np.interp(values, quantiles, deviates_of(count))
+    levels, last = levels_of(count), LEVELS - 1
     tied = 0.5 * (levels[np.minimum(low, last)] + levels[np.clip(high - 1, 0, last)])
-    return np.where(high - low > 1, tied, between)
+    return np.where(high - low > 1, ndtri(tied), between)
 
 
 def levels_of(count: int) -> NDArray[np.float64]:
-    """Return the levels of the quantiles that are kept of so many samples."""
-    edge = 0.5 / max(count, 1)
-    return np.linspace(edge, 1.0 - edge, LEVELS)
+    """Return the levels of the quantiles that are kept of so many samples.
+
+    They are evenly spaced as deviates, and so closer in the tails. The least of n samples is at
+    the level 1/(n + 1), where a new one falls below it with just that chance.
+    """
+    end = float(ndtri(count / (count + 1.0)))
+    return ndtr(np.linspace(-end, end, LEVELS))
+
+
+def deviates_of(count: int) -> NDArray[np.float64]:
+    """Return the deviates of the quantiles that are kept of so many samples.
+
+    What lies beyond all held-out samples takes the last of them, which would leave the deviates
+    of known samples less spread out than they should be: they are stretched by as much.
+    """
+    end = float(ndtri(count / (count + 1.0)))
+    if end <= 0.0:
+        return np.zeros(LEVELS)  # a single sample tells nothing
+    beyond = 1.0 / (count + 1.0)
+    square = 1.0 - 2.0 * beyond - 2.0 * end * norm.pdf(end) + 2.0 * end**2 * beyond
+    return np.linspace(-end, end, LEVELS) / np.sqrt(square)
 
 
 def calibrated(
@@ -149,7 +170,7 @@ def calibrated(
         parts.append(logs)
     return Calibration(
         row,
-        np.array([np.quantile(part, levels_of(len(part))) for part in parts]),
+        np.array([np.quantile(part, levels_of(len(part)), method="weibull") for part in parts]),
         np.array([part.mean() for part in parts]),
         np.array([max(part.std(), LEAST_DEVIATION) for part in parts]),
         np.array([len(part) for part in parts], np.int64),

@@ -26,7 +26,7 @@ from dirad.core.network import (
     Network,
     new_network,
 )
-from dirad.core.propagate import node_states, respond
+from dirad.core.propagate import node_states, output_units, respond
 from dirad.core.random import bits
 from dirad.engine import current
 from dirad.growth.adapt import Adaptation, Data, Desk, new_data
@@ -36,10 +36,12 @@ from dirad.params import Params
 from dirad.preval.connectivity import allowed_sources, is_output, live_nodes
 from dirad.preval.gates import Gates, find_modes
 from dirad.preval.settings import Settings
+from dirad.preval.validation import squared_sum
 
 PATHWAY, GATES = 101, 103  # purposes of random keys
 ROOM = {"unit_capacity": 40, "edge_capacity": 64}  # of a pathway, so that it seldom has to move
 SCARCE = 100  # samples of a mode for which the ridge is twice as high
+CHUNK = 512  # samples whose modes are looked at together
 CONSTANT = 1e-3  # deviation below which a state needs no predicting: its mean does
 # σ₁(z; K) = 4/(1 + e^(−K·z)) − 1 is 0 at z = −1 and 1 at z = 0: a gate shut, and a gate open.
 GATE_GAIN, GATE_BIAS = float(np.log(3.0)), -1.0
@@ -192,6 +194,35 @@ def gated(pathways: Sequence[Pathway], targets: Sequence[int], n_modes: int) -> 
     for name, values in zip(("source", "term", "weight"), zip(*edges, strict=True), strict=True):
         result.edges[name] = values
     result.counts[1], result.counts[2] = first + len(units), len(edges)
+    return result
+
+
+class Alone(NamedTuple):
+    """What each mode by itself predicts of each target, within a gated network."""
+
+    unit: NDArray[np.int64]  # (targets, modes) its modulatory node, or -1 where it is constant
+    constant: NDArray[np.float64]  # (targets, modes) what it predicts where there is no such node
+
+
+def alone(network: Network, n_modes: int) -> Alone:
+    """Return the pathways of a network that `gated` made."""
+    edges = network.edges[network.edges["source"] >= 0]
+    source, unit = edges["source"], edges["term"] // 2
+    gate = source - (network.n_inputs - n_modes)
+    from_gate = (gate >= 0) & (gate < n_modes)
+    to_node = from_gate & (edges["term"] % 2 == 1)
+    column = np.full(len(network.units), -1)
+    column[output_units(network)] = np.arange(network.n_outputs)
+    mode = np.zeros(len(network.units), np.int64)
+    mode[unit[to_node]] = gate[to_node]
+    result = Alone(
+        np.full((network.n_outputs, n_modes), -1), np.zeros((network.n_outputs, n_modes))
+    )
+    plain = from_gate & ~to_node
+    result.constant[column[unit[plain]], gate[plain]] = edges["weight"][plain]
+    inner = source >= network.n_inputs
+    node = source[inner] - network.n_inputs
+    result.unit[column[unit[inner]], mode[node]] = node
     return result
 
 
@@ -415,11 +446,15 @@ class Prediction:
         """
         if self.gates is None or self.gates.n_modes < 2:
             return None
-        columns = [self.gates.group == code for code in classes]
-        if not all(column.any() for column in columns):
+        if not np.isin(classes, self.gates.group).all():
             return None
-        values = self.gates.values(self.states(X))
-        return np.stack([values[:, column].sum(axis=1) for column in columns], axis=1)
+        return self.by_class(self.gates.values(self.states(X)), classes)
+
+    def by_class(self, shares: NDArray, classes: Sequence[int]) -> NDArray[np.float64]:
+        """Return the sum over the modes of each class: (samples, classes)."""
+        assert self.gates is not None
+        columns = [self.gates.group == code for code in classes]
+        return np.stack([shares[:, column].sum(axis=1) for column in columns], axis=1)
 
     def predictions(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the nodes of L0 that are predicted, and their predicted states, when stable."""
@@ -435,6 +470,36 @@ class Prediction:
             return np.zeros((len(X), 0))
         states = self.states(X)
         return np.abs(self._predicted(states) - states[:, self.targets])
+
+    @property
+    def n_modes(self) -> int:
+        """Modes that have pathways of their own; 1 where there are no gates."""
+        return 1 if self.gates is None else self.gates.n_modes
+
+    def errors_by_mode(self, X: NDArray) -> NDArray[np.float64]:
+        """Return prediction − state of the inputs, by mode: (samples, inputs, modes).
+
+        Each mode predicts by itself, as if its gate were open and all others shut.
+        """
+        inputs = np.flatnonzero(self.predicts_input)
+        states = self.states(X)
+        actual = states[:, self.targets[inputs], None]
+        if self.network is None or self.gates is None:
+            return self.errors(X)[:, inputs, None]
+        paths = alone(self.network, self.n_modes)
+        unit, constant = paths.unit[inputs], paths.constant[inputs]
+        grown = unit >= 0
+        nodes, place = np.unique(unit[grown], return_inverse=True)
+        opened = np.hstack([states, np.ones((len(states), self.n_modes))])
+        found = node_states(self.network, opened, self.network.n_inputs + nodes)
+        predicted = np.tile(constant, (len(states), 1, 1))
+        predicted[:, grown] = found[:, place]
+        return predicted - actual
+
+    def squares(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the sum of squared errors of the inputs, by mode: (samples, modes)."""
+        parts = [X[start : start + CHUNK] for start in range(0, len(X), CHUNK)] or [X]
+        return np.concatenate([squared_sum(self.errors_by_mode(part)) for part in parts])
 
     @property
     def n_parameters(self) -> int:

@@ -14,7 +14,7 @@ CHOICES = {
     "connectivity": CONNECTIVITY,
     "models": ("separate", "shared"),
     "prediction": ("grown", "linear", "mean"),
-    "score": ("squared", "conflicts"),
+    "score": ("squared", "modes", "conflicts"),
 }
 
 
@@ -33,7 +33,7 @@ class Settings:
     sources: int = 0  # ours: most correlated nodes that a pathway chooses from; 0: all
     gates: Params = field(default_factory=lambda: preset("default"))  # of the network that tells
     prediction: str = "grown"  # ours: L1, or in its place "linear" regression or the "mean"
-    score: str = "squared"  # ours: error by which samples are routed, or the paper's "conflicts"
+    score: str = "squared"  # ours: error by which samples are routed; of "modes", each by itself
     ridge: float = 0.0  # ours: on squared weights of pathways, for inputs of spread 1
 
     # --- validation
@@ -48,7 +48,7 @@ class Settings:
     buffer_size: int = 0  # samples of the task at hand that are kept; 0: a batch is one step
     begin: int = 0  # samples of a new task that are collected before the first step
     steps_per_batch: int = 1  # steps after each batch
-    held_out: float = 0.0  # share of samples that calibrate; twice that of the first 500
+    held_out: float = 0.0  # share of samples that calibrate; of the first 200 at least a fifth
     too_few: int = 0  # samples below which a model is given up when the stream ends
     models: str = "separate"  # or "shared": a new one grows on top of the frozen earlier ones
     max_models: int = 0  # the one not used for longest goes; 0: no limit
@@ -116,11 +116,12 @@ PRESETS: dict[str, Settings] = {
             swaps=0,
             breadth=0,
             product_order=1,
-            settle_steps=200,
+            settle_steps=100,
         ),
         connectivity="apart",
-        modes=10,
+        modes=12,
         sources=100,
+        score="modes",
         gates=preset(
             "default",
             max_edges=60,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.preval.buffer_model import BufferModel
+from dirad.preval.buffer_model import TINY, BufferModel
 from dirad.preval.model import Model, Verdict
 from dirad.preval.prediction import Prediction
 from dirad.preval.stream_model import StreamModel
@@ -65,8 +65,8 @@ def verdict_by_votes(model: StreamModel, found: Sequence[Votes]) -> Verdict:
 
 
 def input_errors(shard: Shard, X: NDArray) -> NDArray[np.float64]:
-    """Return a shard's errors of inputs: what it adds to the sums of our rule."""
-    return shard.l1.errors(X)[:, shard.l1.predicts_input]
+    """Return a shard's errors of inputs, by mode: what it adds to the sums of our rule."""
+    return shard.l1.errors_by_mode(X)
 
 
 def verdict_by_squares(
@@ -81,11 +81,10 @@ def verdict_by_squares(
     `sums` is what `squared_sum` makes of the shards' errors, one after the other; `inputs` how
     many columns they have together. L0's answers, which groups and mistakes need, are the model's.
     """
-    return model.verdict(model.look_by(X, sums / inputs), y)
+    return model.verdict(model.look_by(X, sums / inputs + TINY), y)
 
 
 def chained(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the sum of squared errors of each sample over all shards, in their order."""
-    return reduce(
-        lambda before, errors: squared_sum(errors, before), parts, np.zeros(len(parts[0]))
-    )
+    """Return the sum of squared errors of each sample over all shards, in their order, by mode."""
+    first = np.zeros((parts[0].shape[0], *parts[0].shape[2:]))
+    return reduce(lambda before, errors: squared_sum(errors, before), parts, first)

@@ -40,13 +40,15 @@ def conflict_ratio(errors: NDArray, known: Statistics, T_conf: float) -> NDArray
 
 
 def squared_sum(errors: NDArray, before: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:
-    """Return `before` plus the sum of squares of each sample: (samples,).
+    """Return `before` plus the sum of squares over the nodes: (samples,), or (samples, modes).
 
     Added node by node from the first to the last, whatever the layout of the array: so a sample's
     sum does not depend on its batch, and what one shard of the nodes ends with the next goes on.
     """
-    start = np.broadcast_to(before, len(errors))
-    return np.add.accumulate(np.column_stack([start, errors**2]), axis=1)[:, -1]
+    result = np.zeros((errors.shape[0], *errors.shape[2:])) + before
+    for node in range(errors.shape[1]):
+        result += errors[:, node] ** 2
+    return result
 
 
 def invalid(errors: NDArray, known: Statistics, T_conf: float, T_SV: float) -> NDArray[np.bool_]:

@@ -246,7 +246,8 @@ def check_buffer_model(model: BufferModel) -> None:
     check_model(model)
     inputs = model.network.n_inputs
     must(len(model.offset) == inputs == model.buffer.X.shape[1], "the inputs differ in number")
-    must((model.spread > 0).all() and model.sharpness > 0, "an input has no range")
+    must((model.spread > 0).all(), "an input has no range")
+    must(min(model.trust) > 0, "its answers are worth nothing")
     must(model.base is None or model.base.network.n_inputs == inputs, "its base has other inputs")
     if model.sketch is not None:
         must(len(model.sketch.mean) == inputs, "its sketch has other inputs")
@@ -276,7 +277,7 @@ BUFFER_MODEL: Shared = Shared(
             "usual": Maybe(CALIBRATION),
             "offset": Array(REAL, "inputs"),
             "spread": Array(REAL, "inputs"),
-            "sharpness": Real(),
+            "trust": Row(Real(), Real()),
             "answered": Table(COUNT, Row(Real(), Real())),
             "taught_by": COUNT,
             "l0": Maybe(ADAPTATION),

@@ -28,6 +28,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "default": {},
     "L1 replaced by linear regression": {"prediction": "linear"},
     "L1 replaced by the mean": {"prediction": "mean"},
+    "error of the gated prediction, not of each mode": {"score": "squared"},
     "one mode per class": {"modes": 1},
     "three modes per class": {"modes": 3},
     "routing by the paper's conflict ratio": {"score": "conflicts"},
