@@ -2,6 +2,10 @@
 
 import io
 import json
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -136,3 +140,29 @@ def test_tables_render_on_the_terminal_and_in_markdown():
     document = markdown("Top", "Made so.", [Section("A title", ROWS, "a remark")])
     assert document.startswith("# Top\n\nMade so.\n\n## A title\n\na remark\n\n| size |")
     assert "a\\|b" in document
+
+
+def test_told_to_end_a_command_ends_its_workers_too(tmp_path):
+    program = "from dirad.cli import main; main()"
+    options = ["--bits", "8", "--seeds", "40", "--workers", "2", "--quiet", "--out", str(tmp_path)]
+    command = subprocess.Popen(
+        [sys.executable, "-c", program, "parity", *options], stderr=subprocess.PIPE
+    )
+    workers = awaited(lambda: children_of(command.pid, "popen_loky"))
+    command.terminate()
+    assert b"stopped" in command.communicate(timeout=60)[1]
+    assert command.returncode == 130
+    assert awaited(lambda: not any(Path(f"/proc/{number}").exists() for number in workers))
+
+
+def children_of(number, name):
+    found = subprocess.run(["pgrep", "-P", str(number), "-f", name], capture_output=True, text=True)
+    return found.stdout.split()
+
+
+def awaited(condition, seconds=120):
+    for _ in range(10 * seconds):
+        if found := condition():
+            return found
+        time.sleep(0.1)
+    return condition()

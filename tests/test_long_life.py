@@ -475,10 +475,12 @@ def test_late_labels_that_make_no_sense():
 
 
 def test_known_samples_are_known_at_the_promised_rate():
-    X, y = samples(0, 1500)
-    clf = quick().partial_fit(X, y).finish()
-    fresh = samples(0, 2000, seed=8)[0]
-    assert np.mean(~clf.is_known(fresh, 0.05)) == pytest.approx(0.05, abs=0.03)
+    fresh = samples(0, 2000, seed=100)[0]
+    strange = []
+    for seed in range(8):  # one of them has but 80 held-out samples to go by
+        clf = quick().partial_fit(*samples(0, 1500, seed=seed)).finish()
+        strange.append(np.mean(~clf.is_known(fresh, 0.05)))
+    assert np.mean(strange) == pytest.approx(0.05, abs=0.02)
     assert np.mean(clf.is_known(samples(1, 200)[0])) < 0.2
     with pytest.raises(ValueError, match="false_alarms"):
         clf.is_known(fresh, 0)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -381,7 +382,11 @@ def _fail(message: str, code: int) -> int:
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and leave with its exit code.
+
+    Told to end, it does so as after Ctrl-C: with a checkpoint, and its workers end with it.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run())
 
 

@@ -78,8 +78,9 @@ class Calibration(NamedTuple):
         """
         limit = float(ndtri(1.0 - false_alarms))
         rows = self.row[groups]
-        within = limit < np.array([deviates_of(n)[-1] for n in self.samples.tolist()])[rows]
-        return np.where(within, self.deviates(logs, groups), self.novelty(logs, groups)) <= limit
+        end = ndtri(self.samples / (self.samples + 1.0))[rows]
+        level = self.deviates(logs, groups) * np.array([spread_of(n) for n in self.samples])[rows]
+        return np.where(limit < end, level, self.novelty(logs, groups)) <= limit
 
     def tally(self, logs: NDArray, groups: NDArray[np.int64]) -> Tally:
         """Return what some samples add up to."""
@@ -142,18 +143,21 @@ def levels_of(count: int) -> NDArray[np.float64]:
     return ndtr(np.linspace(-end, end, LEVELS))
 
 
-def deviates_of(count: int) -> NDArray[np.float64]:
-    """Return the deviates of the quantiles that are kept of so many samples.
+def spread_of(count: int) -> float:
+    """Return the deviation of ndtri(level), for new samples and the levels of so many others.
 
-    What lies beyond all held-out samples takes the last of them, which would leave the deviates
-    of known samples less spread out than they should be: they are stretched by as much.
+    What lies beyond all of them has the level of the last, so that it is less than 1.
     """
-    end = float(ndtri(count / (count + 1.0)))
+    end, beyond = float(ndtri(count / (count + 1.0))), 1.0 / (count + 1.0)
     if end <= 0.0:
-        return np.zeros(LEVELS)  # a single sample tells nothing
-    beyond = 1.0 / (count + 1.0)
-    square = 1.0 - 2.0 * beyond - 2.0 * end * norm.pdf(end) + 2.0 * end**2 * beyond
-    return np.linspace(-end, end, LEVELS) / np.sqrt(square)
+        return 1.0  # of a single sample
+    return float(np.sqrt(1.0 - 2.0 * beyond - 2.0 * end * norm.pdf(end) + 2.0 * end**2 * beyond))
+
+
+def deviates_of(count: int) -> NDArray[np.float64]:
+    """Return the deviates of the quantiles that are kept: those of known samples have spread 1."""
+    end = float(ndtri(count / (count + 1.0)))
+    return np.linspace(-end, end, LEVELS) / spread_of(count)
 
 
 def calibrated(

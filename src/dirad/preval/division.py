@@ -10,6 +10,7 @@ from scipy.stats import norm
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.buffer_model import BufferModel, Look
 from dirad.preval.calibration import least_of
+from dirad.preval.model import STABLE
 
 MOSTLY_NEW = 0.2  # share of known samples below which a batch is new altogether
 
@@ -69,7 +70,12 @@ def divide(
         unusual = float(deviate[right].mean() * np.sqrt(np.count_nonzero(right)))
         if norm.sf(unusual) < false_alarms:
             told &= wrong
-    return Division(place, novel_ones(deviate, wrong, told), p)
+    novel = novel_ones(deviate, wrong, told)
+    # A model that is done and learned no class cannot learn one: what it knows is learned anew.
+    untaught = np.array([model.phase == STABLE and not model.classes for model in judges])[place]
+    if (labelled & untaught).any():
+        return Division(place, novel | untaught, 0.0)
+    return Division(place, novel, p)
 
 
 def is_another_rule(
