@@ -16,6 +16,7 @@ from scipy.stats import betabinom, norm
 
 LEVELS = 101  # quantiles that are kept per row
 FEW = 20  # held-out samples of a group below which it is judged with all others
+IN_TAIL = 5  # held-out samples that a limit on single samples must lie below
 LEAST_DEVIATION = 0.05  # of ln(score): no model is surer of what is usual
 EQUAL = 1e-9  # relative difference up to which two scores are one
 
@@ -74,13 +75,14 @@ class Calibration(NamedTuple):
     ) -> NDArray[np.bool_]:
         """Return which samples are usual, if so many known ones may be called unusual.
 
-        Rates too small for the number of held-out samples are judged as if ln(score) were normal.
+        Where few of the held-out samples are so unusual, where they end says little: then ln(score)
+        is taken to be normal.
         """
         limit = float(ndtri(1.0 - false_alarms))
         rows = self.row[groups]
-        end = ndtri(self.samples / (self.samples + 1.0))[rows]
         level = self.deviates(logs, groups) * np.array([spread_of(n) for n in self.samples])[rows]
-        return np.where(limit < end, level, self.novelty(logs, groups)) <= limit
+        enough = false_alarms * self.samples[rows] >= IN_TAIL
+        return np.where(enough, level, self.novelty(logs, groups)) <= limit
 
     def tally(self, logs: NDArray, groups: NDArray[np.int64]) -> Tally:
         """Return what some samples add up to."""
