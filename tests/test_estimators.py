@@ -12,7 +12,9 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dirad import DIRADClassifier, DIRADRegressor, Params
+from dirad.core.network import new_network
 from dirad.core.propagate import respond
+from dirad.estimators.fitting import Payoff
 
 QUICK = {"max_steps": 400, "settle_steps": 100}
 
@@ -253,3 +255,33 @@ def test_a_short_settling_still_keeps_the_limit(two_classes, settle_steps):
     X, y = two_classes
     model = DIRADClassifier(max_edges=4, settle_steps=settle_steps, random_state=0).fit(X, y)
     assert model.n_edges_ <= 4
+
+
+def two_products(seed=5):
+    X = np.random.default_rng(seed).normal(size=(4000, 6))
+    return X, X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3]
+
+
+def test_growth_without_a_limit_ends_when_it_does_not_pay():
+    """Once answers are nearly perfect every edge seems to explain something, and none does."""
+    X, z = two_products()
+    classifier = DIRADClassifier(random_state=0).fit(X[:3000], z[:3000] > 0)
+    assert classifier.score(X[3000:], z[3000:] > 0) > 0.97
+    assert classifier.n_edges_ < 100
+    noisy = z + np.random.default_rng(0).normal(size=4000)
+    regressor = DIRADRegressor(random_state=0).fit(X[:3000], noisy[:3000])
+    assert regressor.score(X[3000:], noisy[3000:]) > 0.6  # of the 2/3 that are not noise
+    assert regressor.n_edges_ < 100
+
+
+def test_the_best_network_on_the_way_is_used_if_the_last_has_gone_astray():
+    payoff = Payoff()
+    network = new_network(2, 1, edge_capacity=4)
+    for cost in (0.5, 0.1, 0.3, 20.0):
+        payoff.look(cost, network, 100, squared=False)
+    assert payoff.cost == 0.1
+    assert payoff.looks == 2
+    assert not payoff.astray(0.11)
+    assert payoff.astray(20.0)
+    assert payoff.astray(float("nan"))
+    assert not Payoff().astray(20.0)

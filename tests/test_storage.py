@@ -153,6 +153,20 @@ def test_a_fit_stopped_at_any_steps_ends_in_the_same_network(tmp_path, fraction)
     assert packed(halted) == packed(whole)
 
 
+def test_a_fit_whose_growth_did_not_pay_remembers_it(tmp_path):
+    X = np.random.default_rng(5).normal(size=(2000, 6))
+    y = X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3] > 0
+    whole = DIRADClassifier(random_state=0).fit(X, y)
+    halted = DIRADClassifier(random_state=0).fit(X, y, steps=330)
+    limits = set()
+    while not halted.is_stable_:
+        halted = stored(halted, tmp_path)
+        limits.add(halted._fit.payoff.limit)
+        halted.resume(X, y, steps=330)
+    assert len(limits) == 2  # none at first
+    assert packed(halted) == packed(whole)
+
+
 def test_a_fit_goes_on_with_its_own_samples_only():
     X, y = IRIS
     model = DIRADRegressor(random_state=0, **QUICK).fit(X, y, steps=10)

@@ -14,10 +14,13 @@ from dirad.core.network import Network
 from dirad.core.propagate import respond
 from dirad.growth.adapt import Adaptation, Data, Desk, is_stable, new_data
 from dirad.growth.state import PHASE, SMOOTHED, State, new_state
-from dirad.history import PHASE_NAMES, History
+from dirad.history import GROWING, PHASE_NAMES, History
 from dirad.params import Params
 
-LOOK = 200  # steps between two looks at held-out samples
+LOOK = 200  # steps between two looks at the cost, and at held-out samples
+PATIENCE = 5  # looks at a network that gets no better
+MORE = 1.5, 10  # times the edges of the best, and some: then growth was for nothing
+WORSE = 1.2  # times the least cost at which a finished network has gone astray
 
 
 class Scale:
@@ -66,6 +69,43 @@ class Samples:
         return found.hexdigest()
 
 
+class Payoff:
+    """Does growth pay? Edges that seem worth it one by one may together lead nowhere.
+
+    Where the answers to the samples are nearly perfect, what is left to explain is noise, and any
+    edge explains some of it. What counts is what it takes to tell the answers, edges included:
+    half of ln(samples) for each (Schwarz's criterion). A network that only grows, and is not
+    better by this, is held to the edges of its best.
+    """
+
+    def __init__(self) -> None:
+        self.length = np.inf  # in nats: the least so far
+        self.cost = np.inf  # the mean cost of the network that had it
+        self.network: Network | None = None  # itself
+        self.looks = 0  # since then
+        self.limit = 0  # edges, once growth does not pay; 0: none
+
+    def look(self, cost: float, network: Network, n_samples: int, squared: bool) -> None:
+        """Take the mean cost of the last steps."""
+        with np.errstate(divide="ignore"):
+            told = 0.5 * np.log(2.0 * cost) if squared else cost  # of normal errors, or as it is
+        length = n_samples * told + 0.5 * np.log(n_samples) * network.n_edges
+        if length < self.length:
+            self.length, self.cost = float(length), cost
+            self.network, self.looks = network.copy(), 0
+            return
+        self.looks += 1
+        if self.network is None or self.limit or self.looks < PATIENCE:
+            return
+        edges = self.network.n_edges
+        if network.n_edges > MORE[0] * edges + MORE[1]:
+            self.limit = max(edges, 1)
+
+    def astray(self, cost: float) -> bool:
+        """Is a finished network, of this cost at last, worse than one on its way was?"""
+        return self.network is not None and not cost <= WORSE * self.cost
+
+
 class Fit:
     """A fit that can stop after any step and go on later, on the same samples."""
 
@@ -90,6 +130,7 @@ class Fit:
         self.history = History()
         self.best_network: Network | None = None  # on held-out samples
         self.best_error = np.inf
+        self.payoff = Payoff()
         fitted, _ = self._parts(samples)
         self.state: State = new_state(
             samples.X.shape[1],
@@ -136,7 +177,7 @@ class Fit:
         return fitted.X
 
     def _advance(self, data: Data, stop: int, held_out: Samples | None, shown: "Shown") -> None:
-        adaptation = Adaptation(self.state, self.params)
+        adaptation = Adaptation(self.state, self._limited)
         desk = Desk(self.params, len(data.inputs))
         while adaptation.state.step < stop and not adaptation.stable:
             # Looks fall on the same steps, wherever the fit was stopped before.
@@ -144,8 +185,31 @@ class Fit:
             self.history.extend(adaptation.advance(data, min(pause, stop), desk))
             self.state = adaptation.state
             shown.update(self.state)
-            if held_out is not None and (self.state.step == pause or adaptation.stable):
+            if self.state.step != pause and not adaptation.stable:
+                continue
+            if held_out is not None:
                 self._look(held_out)
+            if self._grows_without_limit:
+                n, squared = len(data.inputs), self.params.cost == "squared"
+                self.payoff.look(self._last_cost, self.state.network, n, squared)
+                adaptation = Adaptation(self.state, self._limited)
+
+    @property
+    def _grows_without_limit(self) -> bool:
+        """Does our own ordering add edges, as many as it likes? The paper's has patience."""
+        unlimited = self.params.max_edges == Params.max_edges
+        return self.params.ordering == "gain" and unlimited and self.state.clock[PHASE] == GROWING
+
+    @property
+    def _limited(self) -> Params:
+        """The parameters, with the edges to which growth that did not pay is held."""
+        limit = self.payoff.limit
+        return self.params.replace(max_edges=limit) if limit else self.params
+
+    @property
+    def _last_cost(self) -> float:
+        """The mean cost of the last steps."""
+        return float(np.mean(self.history.error[-LOOK:])) if len(self.history.error) else np.inf
 
     def _look(self, held_out: Samples) -> None:
         """Keep the network if none did better on held-out samples.
@@ -162,7 +226,12 @@ class Fit:
     @property
     def network(self) -> Network:
         """The network to use, which takes scaled inputs."""
-        return self.state.network if self.best_network is None else self.best_network
+        if self.best_network is not None:
+            return self.best_network
+        best = self.payoff.network
+        if best is not None and self.stable and self.payoff.astray(self._last_cost):
+            return best
+        return self.state.network
 
 
 class Shown:

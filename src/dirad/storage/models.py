@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.estimators.continual import PREVALClassifier, threads_for
-from dirad.estimators.fitting import Fit, Scale
+from dirad.estimators.fitting import Fit, Payoff, Scale
 from dirad.estimators.growing import DIRADClassifier, DIRADRegressor
 from dirad.preval.buffer import UNLABELLED
 from dirad.storage.errors import ModelError
@@ -93,9 +93,21 @@ def check_fit(fit: Fit) -> None:
     inputs = fit.state.network.n_inputs
     must(len(fit.scale.mean) == inputs, "the scale has other inputs")
     must(fit.best_network is None or fit.best_network.n_inputs == inputs, "the best has others")
+    best = fit.payoff.network
+    must(best is None or best.n_inputs == inputs, "the best so far has other inputs")
     must(0 <= fit.validation_fraction < 1, "no such share of the samples can be held out")
 
 
+PAYOFF = Object(
+    bare(Payoff),
+    {
+        "length": Real(finite=False),
+        "cost": Real(finite=False),
+        "network": Maybe(NETWORK),
+        "looks": Whole(0),
+        "limit": Whole(0),
+    },
+)
 FIT = Object(
     bare(Fit),
     {
@@ -107,6 +119,7 @@ FIT = Object(
         "history": HISTORY,
         "best_network": Maybe(NETWORK),
         "best_error": Real(finite=False),
+        "payoff": PAYOFF,
         "state": STATE,
     },
     check_fit,
