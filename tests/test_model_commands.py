@@ -247,7 +247,7 @@ def test_fixed_point_states_its_error(capfdbinary, flowers, tmp_path):
         capfdbinary, "export", flowers, "--to", "c", "--fixed", 16, "-o", path, "--json"
     )  # fmt: skip
     assert code == 0
-    assert 0 < json.loads(text)["Export"]["largest error"] < 0.1
+    assert 0 < json.loads(text)["Export"]["largest error within the ranges"] < 0.1
 
 
 def test_an_exported_module_answers_like_the_model(capfdbinary, folder, flowers):
@@ -288,7 +288,9 @@ def test_errors_name_file_column_and_option(capfdbinary, folder, flowers, plant,
     (tmp_path / "narrow.csv").write_text("a,b\n1,2\n")
     (tmp_path / "one.csv").write_text("a,b\n" + "".join(f"{i},x\n" for i in range(20)))
     bad.write_bytes(b"\x00\x01")
-    csv_file = folder / "flowers.csv"
+    csv_file, day = folder / "flowers.csv", folder / "day1.csv"
+    stream = ("fit", day, "--target", "fault", "--continual")
+    before = csv_file.read_bytes(), day.read_bytes(), flowers.read_bytes(), plant.read_bytes()
     for arguments, code, said in [
         (("fit", tmp_path / "no.csv", "--target", "y"), 1, "no.csv"),
         (("fit", csv_file, "--target", "colour"), 2, "colour"),
@@ -304,9 +306,21 @@ def test_errors_name_file_column_and_option(capfdbinary, folder, flowers, plant,
         (("fit", csv_file, "--target", "species", "-o", tmp_path / "a" / "b"), 2, "--output"),
         (("fit", csv_file, "--target", "species", "--resume"), 2, "--resume"),
         (("fit", csv_file, "--target", "sepal width", "--continual"), 2, "--continual"),
+        (("fit", csv_file, "--target", "species", "-o", csv_file), 2, "the file that is read"),
+        (("fit", csv_file, "--target", "species", "--drop", "species"), 2, "--drop species"),
+        ((*stream, "--max-edges", "3"), 2, "--max-edges"),
+        ((*stream, "--task", "regression"), 2, "--task regression"),
+        ((*stream, "--test", "0.3"), 2, "--test"),
+        ((*stream, "--preset", "paper"), 2, "--preset paper"),
+        (("predict", flowers, csv_file, "-o", csv_file), 2, "the file that is read"),
+        (("predict", flowers, csv_file, "-o", flowers), 2, "the file that is read"),
+        (("learn", plant, day, "-o", day), 2, "the file that is read"),
+        (("export", flowers, "--to", "c", "-o", flowers), 2, "the file that is read"),
+        (("report", flowers, "-o", flowers), 2, "the file that is read"),
+        (("report", flowers, "--data", csv_file, "-o", csv_file), 2, "the file that is read"),
         (("predict", tmp_path / "no.dirad", csv_file), 1, "no.dirad"),
         (("predict", csv_file, csv_file), 1, "flowers.csv"),
-        (("predict", flowers, tmp_path / "narrow.csv"), 1, "sepal length"),
+        (("predict", flowers, tmp_path / "narrow.csv"), 1, "'sepal length', 'sepal width'"),
         (("predict", flowers, tmp_path / "text.csv"), 1, "'tall'"),
         (("predict", flowers, tmp_path / "gap.csv"), 1, "missing"),
         (("predict", flowers, tmp_path / "category.csv"), 1, "'moon'"),
@@ -329,6 +343,8 @@ def test_errors_name_file_column_and_option(capfdbinary, folder, flowers, plant,
         if code == 2:
             assert f"see dirad {arguments[0]} --help" in errors
     assert "line 4" in run(capfdbinary, "predict", flowers, tmp_path / "text.csv")[2]
+    after = csv_file.read_bytes(), day.read_bytes(), flowers.read_bytes(), plant.read_bytes()
+    assert after == before
 
 
 def test_unseen_categories_may_be_zero(capfdbinary, folder, flowers, tmp_path):
@@ -506,6 +522,7 @@ def test_export_errors_name_the_option(capfdbinary, flowers, plant):
         ((flowers, "--to", "c", "--fixed", "16", "--low", "3"), "--low is 3, but --high is 1"),
         ((flowers, "--to", "c", "--fixed", "16", "--high", "nan"), "--high: must be a finite"),
         ((flowers, "--to", "c", "--fixed", "16", "--high", "1e12"), "--fixed 16: a value of"),
+        ((flowers, "--to", "c", "--fixed", "16", "--high", "3e4"), "--fixed 16: probabilities may"),
     ]:
         code, text, errors = run(capfdbinary, "export", *arguments)
         assert (code, text) == (2, ""), (arguments, errors)

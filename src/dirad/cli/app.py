@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130  # exit codes
-COMPILING = "compiling kernels, once per version (about a minute)"
+COMPILING = "compiling kernels, once per version (two or three minutes)"
 COMPILING_AFTER = 4.0  # seconds; loading them from the cache takes less
 PICTURE_DOTS = 150  # per inch
 

@@ -38,10 +38,10 @@ STEPS = 500  # between two moments at which a fit can be stopped
 FALSE_ALARMS = 0.05  # share of known rows that are called unknown
 ROWS = 2000  # of a file that are answered at a time
 MEANING = {
-    "mixed": "mixed: rows of old tasks and of new ones in a batch, taken apart.",
+    "mixed": "mixed: rows of several tasks in a batch, known or new, taken apart.",
     "learning": "learning: of the first rows nobody can tell yet.",
 }
-KEPT = "L0: the network that answers; numbers kept: all that a model stores"
+KEPT = "L0: the network grown for the answers; numbers kept: all but samples not learned yet"
 CHECKPOINT = ".checkpoint"  # behind the name of a model file
 
 Task = Literal["auto", "classification", "regression"]
@@ -87,7 +87,7 @@ def fit(
     begin: PositiveInt | None = None,
     preset: Preset = "default",
     max_edges: PositiveInt | None = None,
-    test: Share = 0.2,
+    test: Share | None = None,
     drop: Names = None,
     category: Names = None,
     impute: Literal["median"] | None = None,
@@ -137,7 +137,7 @@ def fit(
     max_edges
         Most edges of the network [default: as many as pay].
     test
-        Share of the rows kept aside; 0 for none.
+        Share of the rows kept aside; 0 for none [default: 0.2].
     drop
         A column that is no input; may be given several times.
     category
@@ -160,8 +160,10 @@ def fit(
     for option, given in (("--batch-size", batch_size), ("--begin", begin)):
         if given is not None and not continual:
             raise Usage(f"{option} is for --continual: one network sees all rows at once")
-    if continual and (task == "regression" or max_edges):
-        raise Usage("--continual learns classes, and its networks have limits of their own")
+    if continual:
+        _check_continual(task, preset, max_edges, test)
+    if target in (drop or ()):
+        raise Usage(f"--drop {target}: this is the target")
     table = opened(data, reading)
     for option, names in (("--target", [target]), ("--drop", drop), ("--category", category)):
         _need(table, option, names or ())
@@ -170,7 +172,7 @@ def fit(
     )
     if continual and encoder.target.task == "regression":
         raise Usage(f"--continual learns classes, and {target!r} holds numbers: see --task")
-    check_place(output)
+    check_place(output, data, reading.labels)
     job = Job(table, encoder, output, _origin(table, seed), checkpoint_every, talk)
     model: Any = None
     if resume:
@@ -180,7 +182,28 @@ def fit(
         sizes = {"batch_size": batch_size, "begin": begin}
         _fit_stream(job, model, dict(preset=preset, random_state=seed, **sizes), finish)
     else:
-        _fit_network(job, model, preset, max_edges, test, seed)
+        _fit_network(job, model, preset, max_edges, 0.2 if test is None else test, seed)
+
+
+def _check_continual(task: str, preset: str, max_edges: int | None, test: float | None) -> None:
+    """Refuse what a stream cannot have."""
+    if task == "regression":
+        raise Usage("--task regression: --continual learns classes")
+    if preset == "paper":
+        raise Usage(
+            "--preset paper: its networks have an output for every class from the start, which a "
+            "stream of files cannot know; PREVALClassifier, in Python, takes them as `classes`"
+        )
+    if max_edges is not None:
+        raise Usage(
+            "--max-edges: the networks of --continual have limits of their own (200 edges of L0, "
+            "12 of each pathway of L1); PREVALClassifier, in Python, takes others as `l0` and `l1`"
+        )
+    if test is not None:
+        raise Usage(
+            "--test: a stream keeps no rows aside; each batch is answered before it is learned, "
+            "and that accuracy is told"
+        )
 
 
 class Job(NamedTuple):
@@ -273,7 +296,10 @@ def _fit_network(
     if found:
         about |= {"test rows": len(X_test)} | found
     findings = Findings(job.talk)
-    findings.facts("What was grown", about)
+    note = ""
+    if classes and len(np.unique(y)) > 2 and np.asarray(y.tolist()).dtype.kind in "if":
+        note = "The numbers are taken for classes; --task regression takes them as numbers."
+    findings.facts("What was grown", about, note)
     findings.print()
 
 
@@ -353,7 +379,7 @@ def learn(
             f"{model} is one network, which is finished: dirad fit --continual makes others"
         )
     encoder = encoder_of(found, model)
-    check_place(output or model)
+    check_place(output or model, data)
     if data is None:
         if not finish:
             raise Usage("there is nothing to learn: name a data file, or --finish")
@@ -425,7 +451,7 @@ def _learn(
         story.finish()
     job.done(model)
     findings = Findings(job.talk)
-    _tell_what_happened(findings, story, since)
+    _tell_what_happened(findings, story, since, job.output)
     findings.print()
 
 
@@ -435,7 +461,8 @@ class Story:
     def __init__(self, model: Any, size: int, taken: int) -> None:
         self.model = model
         self.size = size  # of a batch
-        self.rows = taken  # of the file, shown by now
+        self.began = taken  # rows of the file, shown before
+        self.rows = taken  # shown by now
         self.first = taken - self.waiting  # of the batch at hand; of an earlier file if negative
         self.spans: list[tuple[int, int, Any]] = []  # first row, last row, what was said of them
         self.right = self.asked = 0
@@ -479,7 +506,7 @@ def _right(model: Any, X: NDArray, y: Any) -> tuple[int, int]:
     return sum(a == b for a, b in zip(answers, y[known].tolist(), strict=True)), int(known.sum())
 
 
-def _tell_what_happened(findings: Findings, story: Story, since: int) -> None:
+def _tell_what_happened(findings: Findings, story: Story, since: int, output: Path) -> None:
     """Say which rows were recognized as what, and what became of the models."""
     parts: list[list[Any]] = []  # first row, last row, batches, kind, model
     for first, last, report in story.spans:
@@ -498,10 +525,13 @@ def _tell_what_happened(findings: Findings, story: Story, since: int) -> None:
         findings.facts("Not learned yet", {"rows that wait for a batch": story.waiting}, note)
     events = [str(event) for event in story.model.events_[since:]]
     findings.record["Events"] = events
-    findings.table("Models", model_rows(story.model), "; ".join([KEPT, *events[-6:]]))
+    note = "; ".join([KEPT, *events[-6:]])
+    findings.table("Models", model_rows(story.model), f"Written to {output}. {note}")
     if story.asked:
         answers = {"rows with labels": story.asked, "accuracy": story.right / story.asked}
         note = "Each batch is answered first and learned then."
+        if story.began:
+            note += f" Of the rows from {story.began:,} on, at which it was resumed."
         findings.facts("Answers before learning", answers, note)
 
 
@@ -571,7 +601,7 @@ def predict(
     if output is None and talk.json:
         raise Usage("--json prints the score alone, so that the answers need a file: --output")
     if output is not None:
-        check_place(output)
+        check_place(output, data, model)
     table = opened(data, reading)
     _tell_ignored(encoder, table, talk)
     labelled = encoder.target.name in table.names
@@ -682,12 +712,15 @@ def _tell_ignored(encoder: "Encoder", table: "Table", talk: Output) -> None:
         stderr(talk).print(text, highlight=False, markup=False)
 
 
-def check_place(output: Path) -> None:
-    """Refuse a file that could not be written, before anything is computed."""
+def check_place(output: Path, *read: Path | None) -> None:
+    """Refuse a file that could not be written, or that is read, before anything is computed."""
     if output.is_dir():
         raise Usage(f"--output {output}: this is a folder; name a file in it")
     if not output.parent.is_dir():
         raise Usage(f"--output {output}: there is no folder {output.parent}")
+    for path in read:
+        if path is not None and output.exists() and path.exists() and output.samefile(path):
+            raise Usage(f"--output {output}: this is the file that is read; name another")
 
 
 def _need(table: "Table", option: str, names: Sequence[str]) -> None:
@@ -712,10 +745,10 @@ def _checkpoint(job: Job) -> "ModelFile":
     from dirad.storage import read
 
     if not job.checkpoint.exists():
-        raise Usage(
-            f"--resume: there is no {job.checkpoint}; what was stopped before its first step "
-            "begins again without --resume"
-        )
+        why = "what was stopped before its first step begins again without --resume"
+        if job.output.exists():
+            why = f"{job.output} is finished; without --resume it begins anew"
+        raise Usage(f"--resume: there is no {job.checkpoint}; {why}")
     found = read(job.checkpoint)
     if found.provenance.get("data") != job.origin["data"]:
         raise Usage(f"--resume: {job.checkpoint} is of other data")

@@ -38,6 +38,16 @@ SAMPLES = 2000  # rows of a data file that a page measures on
 ALIKE = 8  # number columns side by side up to which each has a line of its own
 FIRST = 3  # of more, those that have
 
+LARGEST_ERROR = "largest error within the ranges"
+CLIPPED = (
+    "Inputs of type float that lie outside the ranges (those of the rows fitted to, or --low and "
+    "--high) are clipped to them, and then the error may be larger."
+)
+USELESS = 0.5  # error of a probability from which an answer says nothing
+L0_ALONE = (
+    "The formula is that of L0 alone. The model's answers also weigh how well each mode of L1 "
+    "predicts the inputs: c, onnx and python compute all of it."
+)
 Target = Literal["c", "onnx", "python", "formula", "dot", "svg"]
 
 
@@ -115,7 +125,9 @@ def export(
 ) -> None:
     """Carry a model out of Python: C for a device, ONNX, a Python module, a formula, a drawing.
 
-    Every export computes what the model computes: scaling is part of it.
+    C, ONNX and Python compute what the model computes, scaling included; so does the formula of one
+    network. Of a continual model the formula, and the drawing, are those of one L0. What is
+    exported answers and routes; novelty stays in Python.
 
     ```
     dirad export model.dirad --to c -o model.h            # C99, one header, no malloc
@@ -151,7 +163,7 @@ def export(
     found = read(model)
     one = found.model
     if output is not None:
-        check_place(output)
+        check_place(output, model)
     check_begun(found, model)
     if any(m.phase != "stable" for m in getattr(one, "models_", ())):
         raise Usage(f"{model} still learns: dirad learn {model} --finish brings it to an end")
@@ -170,7 +182,9 @@ def export(
             size = exports.c_size(one, fixed=point)
             facts = {"flash, bytes": size.flash, "RAM, bytes": size.ram}
             if point is not None:
-                facts["largest error"] = exports.fixed_bound(one, point)
+                bound = exports.fixed_bound(one, point)
+                check_bound(one, bound, fixed)
+                facts[LARGEST_ERROR] = bound
         elif to == "onnx":
             content = exports.to_onnx(one)
             facts = onnx_ends(content)
@@ -191,9 +205,13 @@ def export(
     with replacing(output) as part:
         part.write_bytes(raw)
     findings = Findings(talk)
-    findings.facts(
-        "Export", {"file": str(output), "bytes": len(raw)} | facts, inputs_note(found, model)
-    )
+    notes = [inputs_note(found, model) if to in ("c", "onnx", "python") else ""]
+    if to == "formula" and hasattr(one, "models_"):
+        notes.append(L0_ALONE)
+    if LARGEST_ERROR in facts:
+        notes.append(CLIPPED)
+    about = {"file": str(output), "bytes": len(raw)} | facts
+    findings.facts("Export", about, " ".join(filter(None, notes)))
     findings.print()
 
 
@@ -230,7 +248,7 @@ def report(
     from dirad.report.page import write_page
     from dirad.storage import read
 
-    check_place(output)
+    check_place(output, model, data)
     found = read(model)
     check_begun(found, model)
     X = y = None
@@ -301,6 +319,16 @@ def check_c_options(
     least, most = 0.0 if low is None else low, 1.0 if high is None else high
     if least > most:
         raise Usage(f"--low is {least:g}, but --high is {most:g}")
+
+
+def check_bound(model: Any, bound: float, fixed: int | None) -> None:
+    """Refuse whole numbers in which the answers are lost."""
+    if hasattr(model, "classes_") and bound >= USELESS:
+        finer = "--fixed 32, or " if fixed == 16 else ""
+        raise Usage(
+            f"--fixed {fixed}: probabilities may be off by {bound:.2g}, so that they say nothing; "
+            f"use {finer}narrower ranges (--low, --high), or float"
+        )
 
 
 def check_number(model: Any, to: Target, number: int | None) -> None:
@@ -464,10 +492,10 @@ def inputs_note(found: "ModelFile", path: Path) -> str:
     fields = encoder_of(found, path).inputs
     if all(field.kind == "number" and field.fill is None for field in fields):
         return ""
-    return (
-        f"It takes {found.model.n_features_in_} numbers: categories as 0 or 1, missing values "
-        f"filled. dirad inspect {path} --inputs lists them, in order."
-    )
+    filled = any(field.fill is not None for field in fields)
+    how = "categories as 0 or 1" + (", missing values filled" if filled else "")
+    numbers = f"It takes {found.model.n_features_in_} numbers: {how}."
+    return f"{numbers} dirad inspect {path} --inputs lists them, in order."
 
 
 def meaning(model: Any) -> str:

@@ -91,8 +91,13 @@ class Encoder:
 
     def ignored(self, table: Table) -> tuple[str, ...]:
         """Return the columns of a table that are neither input nor target; check the inputs."""
-        for field in self.inputs:
-            table.require(field.name)
+        missing = [field.name for field in self.inputs if field.name not in table.names]
+        if len(missing) > 1 and table.has_header:
+            raise TableError(
+                f"{table.path}: no columns {listed(missing)}; a model takes all it was fitted to"
+            )
+        for name in missing:
+            table.require(name)
         known = {field.name for field in self.inputs} | {self.target.name}
         return tuple(name for name in table.names if name not in known)
 

@@ -176,10 +176,11 @@ def facts(estimator: Any, subjects: list[Subject], given: Given) -> list[tuple[s
         about = f": {given.about}" if given.about else ""
         found.append((f"{score:.4g}", f"{what} on {len(given.X):,} samples{about}"))
     used = max(n_used_inputs(network) for network in networks)
+    hidden = sum(network.n_hidden for network in networks)
     found += [
         (f"{used:,} of {networks[0].n_inputs:,}", "inputs used" + (" at most" if several else "")),
         (f"{sum(n.n_edges for n in networks):,}", "edges"),
-        (f"{sum(n.n_hidden for n in networks):,}", "hidden nodes"),
+        (f"{hidden:,}", "hidden node" if hidden == 1 else "hidden nodes"),
         (f"{estimator.n_parameters_:,}", "numbers kept" if several else "parameters"),
     ]
     if several:
