@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+import dirad
 from dirad import cli, datasets
 from dirad.experiments import pairs
 from dirad.report.tables import Section, cell, columns_of, markdown, print_sections
@@ -140,6 +141,34 @@ def test_tables_render_on_the_terminal_and_in_markdown():
     document = markdown("Top", "Made so.", [Section("A title", ROWS, "a remark")])
     assert document.startswith("# Top\n\nMade so.\n\n## A title\n\na remark\n\n| size |")
     assert "a\\|b" in document
+
+
+PRESSED = """
+import sys
+
+class Press:
+    def find_spec(self, name, *_):
+        if name == "dirad.cli":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Press())
+from dirad.__main__ import main
+main()
+"""
+
+
+def test_ctrl_c_while_modules_are_loaded():
+    done = subprocess.run([sys.executable, "-c", PRESSED], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "dirad: stopped\n")
+
+
+def test_names_are_imported_when_they_are_used():
+    program = "import dirad, sys; print('numpy' in sys.modules); dirad.Params; dirad.nothing"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "False\n"
+    assert "module 'dirad' has no attribute 'nothing'" in done.stderr
+    assert set(dirad.__all__) <= set(dir(dirad))
+    assert all(getattr(dirad, name) for name in dirad.__all__)
 
 
 def test_told_to_end_a_command_ends_its_workers_too(tmp_path):

@@ -1,12 +1,16 @@
 """Networks that grow only what the data demands."""
 
-from dirad.core.network import Network
-from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier, watch
-from dirad.growth.adapt import Batch, adapt, new_data, step
-from dirad.growth.state import State, new_state
-from dirad.history import Event, History
-from dirad.params import PRESETS, Params, preset
-from dirad.storage import ModelError, load, save
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dirad.core.network import Network
+    from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier, watch
+    from dirad.growth.adapt import Batch, adapt, new_data, step
+    from dirad.growth.state import State, new_state
+    from dirad.history import Event, History
+    from dirad.params import PRESETS, Params, preset
+    from dirad.storage import ModelError, load, save
 
 __version__ = "0.1.0"
 
@@ -31,3 +35,27 @@ __all__ = [
     "step",
     "watch",
 ]
+
+# Names are imported when they are first used: a command that needs none of them starts at once.
+_HOMES = {
+    "core.network": ("Network",),
+    "estimators": ("DIRADClassifier", "DIRADRegressor", "PREVALClassifier", "watch"),
+    "growth.adapt": ("Batch", "adapt", "new_data", "step"),
+    "growth.state": ("State", "new_state"),
+    "history": ("Event", "History"),
+    "params": ("PRESETS", "Params", "preset"),
+    "storage": ("ModelError", "load", "save"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            found = getattr(import_module(f"{__name__}.{module}"), name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -330,10 +330,6 @@ def _plain(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; errors become one line on standard error."""
-    from dirad.datasets import DatasetMissing
-    from dirad.storage import ModelError
-    from dirad.tables import TableError
-
     try:
         command, bound, *_ = app.parse_args(arguments, exit_on_error=False, print_error=False)
         with chosen_engine(bound.arguments.get("common", DEFAULTS)):
@@ -342,22 +338,31 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{_line(error)} (see {_asked(arguments)} --help)", USAGE)
     except BrokenPipeError:
         _stop_printing()
-    except (DatasetMissing, TableError, ModelError, ImportError) as error:
+    except Stopped as error:
+        return _fail(_line(error), INTERRUPTED)
+    except KeyboardInterrupt:
+        return _fail("stopped", INTERRUPTED)
+    except _refusals() as error:
         return _fail(_line(error), FAILURE)
     except OSError as error:
         text = f"{error.filename}: {error.strerror}" if error.filename else _line(error)
         return _fail(text, FAILURE)
     except ValueError as error:
         return _fail(f"{type(error).__name__}: {_line(error)}", FAILURE)
-    except Stopped as error:
-        return _fail(_line(error), INTERRUPTED)
-    except KeyboardInterrupt:
-        return _fail("stopped", INTERRUPTED)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         _stop_printing()
     return 0
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """Return the errors whose words are meant for users; asked for only where there is an error."""
+    from dirad.datasets import DatasetMissing
+    from dirad.storage import ModelError
+    from dirad.tables import TableError
+
+    return DatasetMissing, TableError, ModelError, ImportError
 
 
 def _stop_printing() -> None:
