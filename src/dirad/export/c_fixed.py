@@ -106,7 +106,8 @@ def fixed_parts(whole: Exported, fixed: Fixed) -> Parts:
         remarks=(
             "Inputs and outputs are whole numbers: {name}_input makes an input of a float; an "
             f"output is its number / 2^{made.fraction}.",
-            f"No output is off by more than {made.error:.3g}, for inputs within their ranges.",
+            f"No output is off by more than {made.error:.3g}, for float inputs within their "
+            "ranges; values outside are clipped to them.",
         ),
         macros=(
             *input_macros,
