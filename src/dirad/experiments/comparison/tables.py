@@ -276,7 +276,8 @@ def ablation_table(results: Sequence[Result]) -> Table:
     note = (
         f"Five tasks of MNIST, {per_task:,} samples each, {orders} orders. Linear regression "
         "predicts each input from all others; the mean predicts it by its mean; both with the "
-        "same calibration. Edges and steps: per model; grown on top, L0 counts all it stands on."
+        "same calibration. Edges and steps: per model; grown on top, L0 counts all it stands on. "
+        "Without detection one model learns from a buffer that holds samples of all tasks at once."
     )
     return Table("What each part is worth", rows, note)
 
