@@ -187,6 +187,8 @@ def fit(
 
 def _check_continual(task: str, preset: str, max_edges: int | None, test: float | None) -> None:
     """Refuse what a stream cannot have."""
+    from dirad.preval.settings import PRESETS
+
     if task == "regression":
         raise Usage("--task regression: --continual learns classes")
     if preset == "paper":
@@ -195,9 +197,11 @@ def _check_continual(task: str, preset: str, max_edges: int | None, test: float 
             "stream of files cannot know; PREVALClassifier, in Python, takes them as `classes`"
         )
     if max_edges is not None:
+        limits = PRESETS[preset]
         raise Usage(
-            "--max-edges: the networks of --continual have limits of their own (200 edges of L0, "
-            "12 of each pathway of L1); PREVALClassifier, in Python, takes others as `l0` and `l1`"
+            "--max-edges: the networks of --continual have limits of their own "
+            f"({limits.l0.max_edges} edges of L0, {limits.l1.max_edges} of each pathway of L1); "
+            "PREVALClassifier, in Python, takes others as `l0` and `l1`"
         )
     if test is not None:
         raise Usage(

@@ -192,7 +192,8 @@ class Fit:
             if self._grows_without_limit:
                 n, squared = len(data.inputs), self.params.cost == "squared"
                 self.payoff.look(self._last_cost, self.state.network, n, squared)
-                adaptation = Adaptation(self.state, self._limited)
+                if self.payoff.limit:  # growth ends with it: this happens once
+                    adaptation = Adaptation(self.state, self._limited)
 
     @property
     def _grows_without_limit(self) -> bool:

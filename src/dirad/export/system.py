@@ -252,13 +252,12 @@ def _errors_by_mode(builder: Builder, l1: Prediction, states: Sequence[Signal]) 
             return weighted(network.bias[unit, 0], [*own, (state, -1.0)])
 
         terms = [[error(t, mode) for mode in range(l1.n_modes)] for t in range(len(l1.targets))]
-    result = []
-    for mode in range(l1.n_modes):
-        squares = [builder.node(Transfer.SQUARE, terms[i][mode]) for i in inputs]
-        result.append(
-            builder.linear([(square, 1.0 / len(squares)) for square in squares], bias=TINY)
-        )
-    return result
+    return [_mean_square(builder, [terms[i][mode] for i in inputs]) for mode in range(l1.n_modes)]
+
+
+def _mean_square(builder: Builder, terms: Sequence[Term]) -> Signal:
+    squares = [builder.node(Transfer.SQUARE, term) for term in terms]
+    return builder.linear([(square, 1.0 / len(squares)) for square in squares], bias=TINY)
 
 
 def _score(builder: Builder, model: Model, errors: Sequence[tuple[Signal, Signal]]) -> Signal:
@@ -268,8 +267,7 @@ def _score(builder: Builder, model: Model, errors: Sequence[tuple[Signal, Signal
     if isinstance(model, BufferModel) and model.settings.score == "squared":
         nodes = model.l1.nodes[model.l1.targets]
         own = [t for t, node in zip(terms, nodes, strict=True) if node < model.network.n_inputs]
-        found = [builder.node(Transfer.SQUARE, term) for term in own]
-        return builder.linear([(part, 1.0 / len(found)) for part in found], bias=TINY)
+        return _mean_square(builder, own)
     assert model.known is not None
     limits = model.known.mean + model.settings.T_conf * model.known.deviation
     found = [
