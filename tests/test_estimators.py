@@ -268,6 +268,7 @@ def test_growth_without_a_limit_ends_when_it_does_not_pay():
     classifier = DIRADClassifier(random_state=0).fit(X[:3000], z[:3000] > 0)
     assert classifier.score(X[3000:], z[3000:] > 0) > 0.97
     assert classifier.n_edges_ < 100
+    assert classifier.history_.edges.max() < 500  # nor was it ever larger on its way
     noisy = z + np.random.default_rng(0).normal(size=4000)
     regressor = DIRADRegressor(random_state=0).fit(X[:3000], noisy[:3000])
     assert regressor.score(X[3000:], noisy[3000:]) > 0.6  # of the 2/3 that are not noise
