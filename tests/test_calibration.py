@@ -157,6 +157,20 @@ def test_the_sketch_is_regression_of_every_input_on_the_others():
     assert (mean.n_parameters, Sketch(X, 0.1).n_parameters) == (4, 16)
 
 
+@pytest.mark.parametrize(("samples", "inputs"), [(1, 3), (2, 3), (30, 31), (40, 200)])
+def test_of_few_samples_the_sketch_is_the_same_by_products_of_samples(samples, inputs):
+    rng = np.random.default_rng(samples)
+    X, fresh = rng.normal(size=(samples, inputs)), rng.normal(size=(7, inputs))
+    X[:, 1] = X[:, 0] + 0.1 * X[:, 1]
+    ridge = 0.3 * (1.0 + inputs / samples)
+    covariance = np.cov(X.T) if samples > 1 else np.zeros((inputs, inputs))
+    precision = np.linalg.inv(covariance + ridge * np.eye(inputs))
+    twin = (fresh - X.mean(axis=0)) @ precision / np.diag(precision)
+    sketch = Sketch(X, 0.3)
+    assert sketch.errors(fresh) == pytest.approx(twin, rel=1e-9, abs=1e-12)
+    assert sketch.n_parameters == samples * inputs + 2 * inputs
+
+
 def test_pixels_share_a_unit_and_inputs_of_other_kinds_have_their_own():
     rng = np.random.default_rng(0)
     pixels = rng.random((300, 6)) * [1, 1, 1, 1, 0.2, 0]

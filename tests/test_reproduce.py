@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,6 +112,64 @@ def test_results_of_other_code_do_not_count(tmp_path):
     line = json.loads(path.read_text())
     path.write_text(json.dumps(line | {"code": "other"}) + "\n")
     assert Ledger(path).results == {}
+
+
+@dataclass(frozen=True)
+class Timed:
+    value: float
+    seconds: float
+
+
+def of_other_code(path: Path) -> None:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line | {"code": "other"}) + "\n" for line in lines))
+
+
+def rechecked(path: Path, values: dict[str, float]) -> tuple[list[str], list[str]]:
+    """Return the kinds that came out otherwise, and which runs were made again.
+
+    Kinds are the first letters of keys.
+    """
+    made = []
+
+    def work(key: str) -> Timed:
+        made.append(key)
+        return Timed(values[key], 2.0)
+
+    keys = list(values)
+    book = Ledger(path)
+    changed = book.recheck(work, [(key,) for key in keys], keys, [key[0] for key in keys])
+    return changed, made
+
+
+def test_runs_of_other_code_count_again_where_the_first_of_their_kind_comes_out_the_same(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    before = {"a1": 1.0, "a2": float("nan"), "a3": 3.0, "b1": 1.0, "b2": 2.0, "z1": 9.0}
+    for key, value in before.items():
+        Ledger(path).add(key, Timed(value, 1.0))
+    of_other_code(path)
+    now = {"a1": 1.0, "a2": 7.0, "a3": 7.0, "b1": 1.5, "b2": 2.5, "c1": 5.0}
+    changed, made = rechecked(path, now)
+    assert changed == ["b"]
+    assert made == ["a1", "b1"]
+    results = Ledger(path).results
+    assert {key: one["value"] for key, one in results.items() if key != "a2"} == {
+        "a1": 1.0, "a3": 3.0, "b1": 1.5,
+    }  # fmt: skip
+    assert np.isnan(results["a2"]["value"])
+    # What counts stands there once; what was not asked for, and what did not count, stays.
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    keys = [line["key"] for line in lines]
+    assert sorted(keys) == ["a1", "a2", "a3", "b1", "b2", "z1"]
+    assert [line["key"] for line in lines if line["code"] == "other"] == ["b2", "z1"]
+    assert rechecked(path, now | {"b2": 2.0}) == ([], ["b2"])
+    assert rechecked(path, now) == ([], [])
+
+
+def test_nothing_is_rechecked_where_there_is_nothing(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    assert rechecked(path, {"a1": 1.0}) == ([], [])
+    assert not path.exists()
 
 
 KILLED = """

@@ -7,6 +7,7 @@
 import dataclasses
 from collections import namedtuple
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -116,16 +117,22 @@ class Params:
 
     def constants(self) -> "Constants":
         """Return the same as plain numbers, for kernels."""
-        values = []
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in CHOICES:
-                value = CHOICES[field.name].index(value)
-            values.append(float(value) if field.type in (float, "float") else int(value))
-        return Constants(*values)
+        return _constants(self)
 
 
 Constants = namedtuple("Constants", [field.name for field in fields(Params)])
+
+
+@lru_cache(maxsize=1024)  # thousands of networks have the same
+def _constants(params: Params) -> Constants:
+    values = []
+    for field in fields(params):
+        value = getattr(params, field.name)
+        if field.name in CHOICES:
+            value = CHOICES[field.name].index(value)
+        values.append(float(value) if field.type in (float, "float") else int(value))
+    return Constants(*values)
+
 
 PRESETS: dict[str, Params] = {
     "paper": Params(),

@@ -83,6 +83,7 @@ class Stopped(Exception):
 
 PositiveInt = Annotated[int, Parameter(validator=Number(gte=1))]
 NaturalInt = Annotated[int, Parameter(validator=Number(gte=0))]
+Flag = Annotated[bool, Parameter(negative="")]
 Preset = Literal["default", "paper"]
 
 
@@ -165,6 +166,15 @@ def stdout() -> Console:
 def stderr(output: Output) -> Console:
     """The console for progress and notices."""
     return Console(stderr=True, quiet=output.quiet)
+
+
+def tell_changed(common: Output, kinds: Sequence[str]) -> None:
+    """Say which runs must be made again, since the first of their kind came out otherwise."""
+    console = stderr(common)
+    for kind in kinds:
+        console.print(f"Came out otherwise, and is made anew: {kind}", markup=False)
+    if not kinds:
+        console.print("Nothing came out otherwise.")
 
 
 def worker_count(common: Common) -> int:

@@ -1,14 +1,13 @@
 """The command that shows everything in a few minutes."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
 from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
-from dirad.cli.app import DEFAULTS, Common, Outcome, app, deliver, spinner, stderr, warm_up
+from dirad.cli.app import DEFAULTS, Common, Flag, Outcome, app, deliver, spinner, stderr, warm_up
 from dirad.report.tables import Section
 
 if TYPE_CHECKING:
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
 
 
 @app.command
-def demo(
-    *, quick: Annotated[bool, Parameter(negative="")] = False, common: Common = DEFAULTS
-) -> None:
+def demo(*, quick: Flag = False, common: Common = DEFAULTS) -> None:
     """Three networks grow before your eyes; then tasks arrive unannounced, and are noticed.
 
     First XOR, parity of six bits, and the digits 4 and 9. Then a stream of digits: two at a time,

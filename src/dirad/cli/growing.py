@@ -8,6 +8,7 @@ from cyclopts.validators import Number
 from dirad.cli.app import (
     DEFAULTS,
     Common,
+    Flag,
     NaturalInt,
     Outcome,
     PositiveInt,
@@ -78,7 +79,7 @@ def parity(
     bits: str = "2-8",
     seeds: PositiveInt = 20,
     preset: Preset = "default",
-    batch_from_stream: Annotated[bool, Parameter(negative="")] = False,
+    batch_from_stream: Flag = False,
     distractors: NaturalInt = 0,
     common: Common = DEFAULTS,
 ) -> None:
@@ -332,7 +333,7 @@ def ablate(
     parts: str = ",".join(PARTS),
     pairs: Annotated[int, Parameter(validator=Number(gte=1, lte=45))] = 6,
     seeds: PositiveInt = 3,
-    full: Annotated[bool, Parameter(negative="")] = False,
+    full: Flag = False,
     common: Common = DEFAULTS,
 ) -> None:
     """What each piece is worth: the paper step by step, our default without each of its parts.

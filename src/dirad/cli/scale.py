@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any
 
 from dirad.cli.app import (
     DEFAULTS,
     Common,
+    Flag,
     Outcome,
     PositiveInt,
     app,
@@ -34,7 +33,7 @@ def scale(
     parts: str = ALL_PARTS,
     models: PositiveInt = 10_000,
     inputs: PositiveInt = 1_000_000,
-    quick: Annotated[bool, Parameter(negative="")] = False,
+    quick: Flag = False,
     common: Common = DEFAULTS,
 ) -> None:
     """Measure what growth costs in every direction, and what a system past this machine needs.

@@ -11,7 +11,7 @@ import numpy as np
 from cyclopts import Parameter
 from numpy.typing import NDArray
 
-from dirad.cli.app import TALKATIVE, Output, Usage, app, spinner
+from dirad.cli.app import TALKATIVE, Flag, Output, Usage, app, spinner
 from dirad.cli.learning import (
     FOUND_OUT,
     MaybeOut,
@@ -56,7 +56,7 @@ def inspect(
     model: ModelPath,
     *,
     data: Annotated[Path | None, Parameter(help="A data file to measure the model on.")] = None,
-    inputs: Annotated[bool, Parameter(negative="")] = False,
+    inputs: Flag = False,
     reading: Reading = FOUND_OUT,
     talk: Output = TALKATIVE,
 ) -> None:

@@ -1,26 +1,22 @@
-"""Items dealt out like cards, and put in order again."""
+"""Items divided among workers, who take the next part when they are done with one."""
 
 from collections.abc import Sequence
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
+SHARE = 4  # a part is this share of what each worker would have left
 
-def dealt(items: Sequence[Item], n: int) -> list[Sequence[Item]]:
-    """Return n hands, or fewer where items are few. Neighbours, which take alike, are apart.
 
-    >>> dealt([0, 1, 2, 3, 4], 2)
-    [[0, 2, 4], [1, 3]]
+def parts_for(workers: int, items: Sequence[Item]) -> list[Sequence[Item]]:
+    """Return runs of items, each shorter than the one before, so that all workers end together.
+
+    >>> [len(part) for part in parts_for(2, range(40))]
+    [5, 5, 4, 4, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
     """
-    n = max(1, min(n, len(items)))
-    return [items[i::n] for i in range(n)]
-
-
-def collected(hands: Sequence[Sequence[Item]]) -> list[Item]:
-    """Return the items in the order in which they were before they were dealt.
-
-    >>> collected(dealt("scale", 3))
-    ['s', 'c', 'a', 'l', 'e']
-    """
-    n = len(hands)
-    return [hands[i % n][i // n] for i in range(sum(map(len, hands)))]
+    parts, start = [], 0
+    while start < len(items):
+        end = start + -(-(len(items) - start) // (SHARE * max(workers, 1)))
+        parts.append(items[start:end])
+        start = end
+    return parts

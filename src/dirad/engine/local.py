@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
-from dirad.engine.dealing import collected, dealt
+from dirad.engine.dealing import parts_for
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -42,9 +44,8 @@ class Local:
         if threads <= 1 or len(items) < 2:
             return list(function(shared, items))
         with ThreadPoolExecutor(threads) as pool:
-            return collected(
-                list(pool.map(lambda part: function(shared, part), dealt(items, threads)))
-            )
+            parts = pool.map(partial(function, shared), parts_for(threads, items))
+            return list(chain.from_iterable(parts))
 
     def on_every_node(self, function: Callable[..., Any], *args: Any) -> None:
         """Do nothing: there is no other machine."""

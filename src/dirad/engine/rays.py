@@ -18,13 +18,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from dirad.engine.choice import using
-from dirad.engine.dealing import collected, dealt
+from dirad.engine.dealing import parts_for
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 RETRIES = 100  # of a task whose worker dies; one that kills every worker must end some time
-SHARDS_PER_CPU = 4  # what is lost with a worker is a quarter of its work, and all end together
 LARGE = 2**20  # bytes from which an array stands in the store once, for all jobs
 STORE = 2**29  # bytes of the object store of a cluster that is started here; more goes to disk
 PATIENCE = 5.0  # seconds within which a cluster must answer
@@ -148,9 +147,9 @@ class RayEngine:
         if len(items) < 2:
             return list(function(shared, items))
         reference = self.ray.put(shared)
-        parts = dealt(items, SHARDS_PER_CPU * self.n_cpus)
-        hands = dict(self.finished(function, [(reference, part) for part in parts]))
-        return collected([hands[i] for i in range(len(parts))])
+        parts = parts_for(self.n_cpus, items)  # what is lost with a worker is little
+        made = dict(self.finished(function, [(reference, part) for part in parts]))
+        return [result for i in range(len(parts)) for result in made[i]]
 
     def on_every_node(self, function: Callable[..., Any], *args: Any) -> None:
         """Call a function once on every node that computes; one that is gone does not matter."""

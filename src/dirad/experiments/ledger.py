@@ -1,7 +1,9 @@
 """Finished runs, one JSON line each: a run that was counted is never lost and never made twice.
 
 A line is written whole and flushed to the disk before the run counts. What a killed process left
-half-written is not a line, and is run again. Lines of other code or other settings are ignored.
+half-written is not a line, and is run again. Lines of other settings are ignored. So are lines of
+other code, unless it is asked to recheck them: results are the same to the last bit whenever they
+are made, so that one run of a kind tells whether a change of the code changed any of them.
 """
 
 import ast
@@ -59,6 +61,21 @@ def _entry(line: bytes) -> Any:
     return entry if whole else None
 
 
+def timeless(result: Any) -> Any:
+    """Return a result without the seconds that it took, as text: NaN is equal to NaN.
+
+    >>> timeless({"value": 1.0, "parts": [{"seconds": 3.0, "n": 2}]})
+    '{"parts": [{"n": 2}], "value": 1.0}'
+    """
+
+    def less(part: Any) -> Any:
+        if isinstance(part, Mapping):
+            return {key: less(value) for key, value in part.items() if key != "seconds"}
+        return [less(value) for value in part] if isinstance(part, list) else part
+
+    return json.dumps(less(result), sort_keys=True)
+
+
 class Ledger:
     """A file of finished runs, by what they depend on."""
 
@@ -66,6 +83,7 @@ class Ledger:
         self.path = path
         self.code = code_digest(files, models=models)
         self.results: dict[str, Mapping[str, Any]] = {}
+        self.older: dict[str, Mapping[str, Any]] = {}  # by other code
         if path.exists():
             self._read()
 
@@ -75,12 +93,15 @@ class Ledger:
             entry = _entry(line)
             if entry is not None:
                 whole += line
-                if entry["code"] == self.code:
-                    self.results[entry["key"]] = entry["result"]
+                kept = self.results if entry["code"] == self.code else self.older
+                kept[entry["key"]] = entry["result"]
         if whole != self.path.read_bytes():  # a line was cut off: the next must not be glued to it
-            temporary = self.path.with_suffix(".tmp")
-            temporary.write_bytes(whole)
-            os.replace(temporary, self.path)
+            self._write(whole)
+
+    def _write(self, lines: bytes) -> None:
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_bytes(lines)
+        os.replace(temporary, self.path)
 
     @staticmethod
     def key(*parts: Any) -> str:
@@ -93,13 +114,63 @@ class Ledger:
     def add(self, key: str, result: Any) -> None:
         """Record a finished run."""
         plain = json.loads(json.dumps(dataclasses.asdict(result), allow_nan=True))
-        line = json.dumps({"code": self.code, "key": key, "result": plain}) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(line)
+            file.write(self._line(key, plain))
             file.flush()
             os.fsync(file.fileno())
         self.results[key] = plain
+
+    def _line(self, key: str, plain: Mapping[str, Any]) -> str:
+        return json.dumps({"code": self.code, "key": key, "result": plain}) + "\n"
+
+    def recheck(
+        self,
+        function: Callable[..., Any],
+        jobs: Sequence[Sequence[Any]],
+        keys: Sequence[str],
+        kinds: Sequence[str],
+        *,
+        workers: int = 1,
+        progress: Progress | None = None,
+    ) -> list[str]:
+        """Make the first run of every kind anew of which there are runs by other code.
+
+        Where it comes out as it did, but for the time it took, the others of its kind count again.
+        Returns the kinds that came out otherwise.
+        """
+        waiting: dict[str, list[int]] = {}
+        for place, (key, kind) in enumerate(zip(keys, kinds, strict=True)):
+            if key in self.older and key not in self.results:
+                waiting.setdefault(kind, []).append(place)
+        firsts = [places[0] for places in waiting.values()]
+        again = self.made(
+            function,
+            [jobs[place] for place in firsts],
+            [keys[place] for place in firsts],
+            workers=workers,
+            progress=progress,
+        )
+        changed = []
+        for (kind, places), result in zip(waiting.items(), again, strict=True):
+            if timeless(result) != timeless(self.older[keys[places[0]]]):
+                changed.append(kind)
+                continue
+            for place in places[1:]:
+                self.results[keys[place]] = self.older[keys[place]]
+        self._replace_older()
+        return changed
+
+    def _replace_older(self) -> None:
+        """Write what counts in place of what other code made of the same runs."""
+        lines = {}
+        for line in self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else ():
+            entry = _entry(line)
+            if entry is not None and entry["key"] not in self.results:
+                lines[entry["key"], entry["code"]] = line
+        own = [self._line(key, plain).encode() for key, plain in self.results.items()]
+        if own:
+            self._write(b"".join([*lines.values(), *own]))
 
     def made(
         self,

@@ -75,6 +75,21 @@ def measure(
     ]
 
 
+def recheck(
+    jobs: Sequence[tuple[Setting, int]],
+    ledger: Path,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> list[str]:
+    """Let runs by other code count again where it makes no difference (see `Ledger.recheck`).
+
+    Returns the settings to which it makes one.
+    """
+    keys, kinds = [Ledger.key(*job) for job in jobs], [str(setting) for setting, _ in jobs]
+    return Ledger(ledger).recheck(run, jobs, keys, kinds, workers=workers, progress=progress)
+
+
 def restored(plain: Any) -> Run:
     """Return a run from its line in the ledger."""
     return Run(

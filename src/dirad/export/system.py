@@ -136,7 +136,7 @@ def _answers(
     assert model.l1 is not None
     in_said, in_predicted = model.trust
     parts = [[(z, in_said)] for z in inside]
-    if not _gates_know(model, model.l1):
+    if model.l1.gates is None or not model.l1.gates.know(model.classes):
         errors = gates = ()
     _add_shares(builder, model, gates, in_said, parts)
     if errors:
@@ -148,15 +148,6 @@ def _answers(
         shares = builder.mixture(Transfer.SOFTMAX, powers)
         _add_shares(builder, model, shares, in_predicted, parts)
     return builder.mixture(Transfer.SOFTMAX, [builder.linear(own) for own in parts])
-
-
-def _gates_know(model: BufferModel, l1: Prediction) -> bool:
-    """Are there modes of every class?"""
-    return (
-        l1.gates is not None
-        and l1.gates.n_modes > 1
-        and bool(np.isin(model.classes, l1.gates.group).all())
-    )
 
 
 def _add_shares(

@@ -5,13 +5,15 @@ modes are found by k-means within each class; a network that tells them apart is
 other, and its outputs open and close the pathways of L1, each of which serves one mode.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
 from dirad.core.network import SOFTMAX, Network
 from dirad.core.propagate import respond
-from dirad.growth.adapt import Adaptation, Desk, new_data
+from dirad.growth.adapt import Adaptation, Data, new_data
 from dirad.growth.state import new_state
 from dirad.history import History
 from dirad.params import Params
@@ -74,13 +76,18 @@ class Gates:
         """Is there nothing left to adapt? One mode needs no telling apart."""
         return self.n_modes == 1 or self.adaptation is None or self.adaptation.stable
 
-    def advance(self, states: NDArray, steps: int) -> None:
-        """Take steps on batches drawn from the samples whose modes are known."""
-        assert self.adaptation is not None
-        data = new_data(states, np.eye(self.n_modes)[self.modes], self.params)
-        until = self.adaptation.state.step + steps
-        self.history.extend(self.adaptation.advance(data, until, Desk(self.params, len(states))))
-        self.network = self.adaptation.state.network
+    def know(self, classes: Sequence[int]) -> bool:
+        """Have they learned to tell modes of all these classes apart, and so the classes?"""
+        return self.n_modes > 1 and bool(np.isin(classes, self.group).all())
+
+    def data(self, states: NDArray) -> Data:
+        """Return what they adapt to: the samples whose modes are known."""
+        return new_data(states, np.eye(self.n_modes)[self.modes], self.params)
+
+    def take(self, further: Adaptation, history: History) -> None:
+        """Go on from where their adaptation has come to, here or elsewhere."""
+        self.adaptation, self.network = further, further.state.network
+        self.history.extend(history)
 
     def values(self, states: NDArray) -> NDArray[np.float64]:
         """Return how much each mode is there: (samples, modes)."""

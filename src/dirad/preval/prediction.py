@@ -39,9 +39,11 @@ from dirad.preval.settings import Settings
 from dirad.preval.validation import squared_sum
 
 PATHWAY, GATES = 101, 103  # purposes of random keys
+ALL = -1  # targets, or modes
 ROOM = {"unit_capacity": 40, "edge_capacity": 64}  # of a pathway, so that it seldom has to move
 SCARCE = 100  # samples of a mode for which the ridge is twice as high
 CHUNK = 512  # samples whose modes are looked at together
+MANY = 1024  # targets whose likeness to all nodes is held at a time
 CONSTANT = 1e-3  # deviation below which a state needs no predicting: its mean does
 # σ₁(z; K) = 4/(1 + e^(−K·z)) − 1 is 0 at z = −1 and 1 at z = 0: a gate shut, and a gate open.
 GATE_GAIN, GATE_BIAS = float(np.log(3.0)), -1.0
@@ -49,7 +51,7 @@ GATE_NUMBERS = 4  # these two, and the weights of the edges from the gate and to
 
 
 class Pathway(NamedTuple):
-    """What predicts one target, in one mode."""
+    """What predicts one target, in one mode; of ALL of them, the gates."""
 
     target: int  # column of the states
     mode: int
@@ -68,7 +70,7 @@ class Task(NamedTuple):
     """What pathways adapt to, the same for all of them."""
 
     parts: dict[int, tuple[Data, NDArray]]  # by mode: its samples, laid out for kernels; all states
-    until: int  # the step at which they pause
+    steps: int  # after which they pause
 
 
 def advance(task: Task, pathways: Sequence[Pathway]) -> list[tuple[Pathway, History]]:
@@ -81,12 +83,12 @@ def advance(task: Task, pathways: Sequence[Pathway]) -> list[tuple[Pathway, Hist
         if desk is None:
             desk = Desk(path.adaptation.params, len(states))
             desks = {path.mode: desk}  # the last mode's goes
-        own = data._replace(
-            targets=np.ascontiguousarray(states[:, path.target, None], data.targets.dtype),
-            epoch=data.epoch.copy(),
-            order=data.order.copy(),
-        )
-        result.append((path, path.adaptation.advance(own, task.until, desk)))
+        own = data._replace(epoch=data.epoch.copy(), order=data.order.copy())
+        if path.target != ALL:
+            column = states[:, path.target, None]
+            own = own._replace(targets=np.ascontiguousarray(column, data.targets.dtype))
+        until = path.adaptation.state.step + task.steps
+        result.append((path, path.adaptation.advance(own, until, desk)))
     return result
 
 
@@ -153,11 +155,13 @@ def likeliest(states: NDArray, targets: NDArray[np.int64], most: int) -> NDArray
     centred = states - states.mean(axis=0)
     length = np.sqrt((centred**2).sum(axis=0))
     centred /= np.where(length > 0, length, 1.0)
-    likeness = np.abs(centred[:, targets].T @ centred)
-    likeness[np.arange(len(targets)), targets] = -1.0
-    chosen = np.argpartition(-likeness, most - 1, axis=1)[:, :most]
     result = np.zeros((len(targets), n), bool)
-    np.put_along_axis(result, chosen, True, axis=1)
+    for start in range(0, len(targets), MANY):
+        some = targets[start : start + MANY]
+        likeness = np.abs(centred[:, some].T @ centred)
+        likeness[np.arange(len(some)), some] = -1.0
+        chosen = np.argpartition(-likeness, most - 1, axis=1)[:, :most]
+        np.put_along_axis(result[start : start + MANY], chosen, True, axis=1)
     return result
 
 
@@ -278,8 +282,7 @@ class Prediction:
             modes = find_modes(inputs, groups, settings.modes, settings.mode_samples, seed)
             key = int(bits(seed, GATES, 0, 0)) >> 1
             self.gates = Gates(self.n_states, modes, groups, settings.gates, key % 2**62)
-        if self.gates is None or self.gates.stable:
-            self._open(X)
+        self._open(X)
 
     def states(self, X: NDArray) -> NDArray[np.float64]:
         """Return the states of L0's nodes as L1 sees them, scaled: (samples, nodes and more).
@@ -293,9 +296,15 @@ class Prediction:
 
     def _states_on(self, X: NDArray, before: Sequence[NDArray]) -> NDArray[np.float64]:
         """Return the states, given what earlier ones predict of the inputs."""
-        own = (node_states(self.l0, X, self.nodes) - self.low) / self.span
-        span = self.span[: self.l0.n_inputs]
-        return np.hstack([own, *(part / span for part in before)])
+        n_inputs = self.l0.n_inputs  # the first of the nodes
+        own = np.empty((len(X), len(self.nodes)))
+        own[:, :n_inputs] = X
+        own[:, n_inputs:] = node_states(self.l0, X, self.nodes[n_inputs:])
+        span = self.span[:n_inputs]
+        first = 0 if (span != 1.0).any() else n_inputs  # inputs may stay as they are
+        own[:, first:] -= self.low[first:]
+        own[:, first:] /= self.span[first:]
+        return np.hstack([own, *(part / span for part in before)]) if before else own
 
     def _predicted_inputs(self, states: NDArray) -> NDArray[np.float64]:
         """Return the prediction of every input, 0 where there is none: (samples, inputs)."""
@@ -360,39 +369,43 @@ class Prediction:
     @property
     def stable(self) -> bool:
         """Are the gates and all pathways stable?"""
-        return bool(self.pathways) and all(path.adaptation.stable for path in self.pathways)
+        known = self.gates is None or self.gates.stable
+        return known and bool(self.pathways) and all(p.adaptation.stable for p in self.pathways)
 
     def advance(self, X: NDArray, threads: int = 1) -> int:
         """Take a step on each batch of X, in order; return how many it took to be stable."""
         batch = self.settings.l1.batch_size
         states = self.states(X)
         data = new_data(states, np.zeros((len(X), 1)), self.settings.l1, first=self.step)
-        until = self.step + len(X) // batch
-        self._advance_all(Task({0: (data, states)}, until), threads)
+        self._advance_all(Task({0: (data, states)}, len(X) // batch), threads)
         taken = max(path.adaptation.state.step for path in self.pathways) - self.step
         self.step += taken
         return taken
 
     def advance_on(self, X: NDArray, steps: int, threads: int = 1) -> None:
-        """Take steps on X, the samples that the prediction began with: gates first."""
+        """Take steps on X, the samples that the prediction began with; gates beside pathways."""
         states = self.states(X)
-        if self.gates is not None and not self.gates.stable:
-            self.gates.advance(states, steps)
-            if self.gates.stable:
-                self._open(X)
-            return
         modes = np.zeros(len(X), np.int64) if self.gates is None else self.gates.modes
         parts = {}
+        if self.gates is not None and not self.gates.stable:
+            parts[ALL] = (self.gates.data(states), states)
         for mode in range(int(modes.max()) + 1):
             own = states[modes == mode]
             parts[mode] = (new_data(own, np.zeros((len(own), 1)), self.settings.l1), own)
-        self._advance_all(Task(parts, self.step + steps), threads)
+        self._advance_all(Task(parts, steps), threads)
         self.step = max(path.adaptation.state.step for path in self.pathways)
 
     def _advance_all(self, task: Task, threads: int) -> None:
         active = [i for i, path in enumerate(self.pathways) if not path.adaptation.stable]
         paths = [self.pathways[i] for i in active]
+        gates = self.gates if ALL in task.parts else None
+        if gates is not None:  # which takes longest, and so comes first
+            assert gates.adaptation is not None
+            paths.insert(0, Pathway(ALL, ALL, gates.adaptation))
         further = current().spread(advance, task, paths, threads)
+        if gates is not None:
+            path, history = further.pop(0)
+            gates.take(path.adaptation, history)
         for i, (path, history) in zip(active, further, strict=True):
             self.pathways[i] = path  # made elsewhere it is another object
             self.histories[i].extend(history)
@@ -440,13 +453,8 @@ class Prediction:
         return respond(self.network, states)
 
     def class_shares(self, X: NDArray, classes: Sequence[int]) -> NDArray[np.float64] | None:
-        """Return how much the modes of each class are there, where the gates know all of them.
-
-        The gates learned to tell modes of classes apart, and so to tell the classes.
-        """
-        if self.gates is None or self.gates.n_modes < 2:
-            return None
-        if not np.isin(classes, self.gates.group).all():
+        """Return how much the modes of each class are there, where the gates know all of them."""
+        if self.gates is None or not self.gates.know(classes):
             return None
         return self.by_class(self.gates.values(self.states(X)), classes)
 
@@ -482,10 +490,10 @@ class Prediction:
         Each mode predicts by itself, as if its gate were open and all others shut.
         """
         inputs = np.flatnonzero(self.predicts_input)
-        states = self.states(X)
-        actual = states[:, self.targets[inputs], None]
         if self.network is None or self.gates is None:
             return self.errors(X)[:, inputs, None]
+        states = self.states(X)
+        actual = states[:, self.targets[inputs], None]
         paths = alone(self.network, self.n_modes)
         unit, constant = paths.unit[inputs], paths.constant[inputs]
         grown = unit >= 0

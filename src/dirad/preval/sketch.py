@@ -3,6 +3,9 @@
 In closed form: with P the inverse of the inputs' covariance, input i is best predicted from the
 others with an error of (P·x)ᵢ/Pᵢᵢ. It costs one inverse, needs some hundred samples, and lets a
 task that changes before its model is stable be noticed.
+
+Of n samples Z of more than n inputs, the covariance ZᵀZ/(n−1) + r·1 has the inverse (1 − BᵀB)/r,
+where B = L⁻¹Z and L·Lᵀ = Z·Zᵀ + (n−1)·r·1. So nothing is held for pairs of inputs.
 """
 
 import numpy as np
@@ -18,23 +21,37 @@ class Sketch:
 
         An infinite one leaves the mean as the prediction.
         """
-        self.n = len(X)
+        self.n, inputs = X.shape
         self.mean = X.mean(axis=0)
+        # Errors are W·z, or, where `own` is known, (z − Bᵀ·B·z)/own.
+        self.weights = np.zeros((0, inputs))
+        self.own: NDArray[np.float64] | None = np.ones(inputs)
         if ridge == float("inf"):
-            self.weights = np.eye(X.shape[1])
             return
-        covariance = np.atleast_2d(np.cov(X.T)) if len(X) > 1 else np.zeros((X.shape[1],) * 2)
         # Of few samples the covariance is known badly: more is added.
-        ridge = ridge * (1.0 + X.shape[1] / max(len(X), 1))
-        precision = linalg.inv(covariance + ridge * np.eye(X.shape[1]))
-        self.weights = precision / np.diag(precision)[:, None]
+        ridge = ridge * (1.0 + inputs / max(self.n, 1))
+        if self.n < inputs:
+            Z = X - self.mean
+            products = Z @ Z.T + max(self.n - 1, 1) * ridge * np.eye(self.n)
+            lower = linalg.cholesky(products, lower=True)
+            self.weights = linalg.solve_triangular(lower, Z, lower=True)
+            self.own = 1.0 - (self.weights**2).sum(axis=0)
+            return
+        covariance = np.atleast_2d(np.cov(X.T)) if self.n > 1 else np.zeros((inputs, inputs))
+        precision = linalg.inv(covariance + ridge * np.eye(inputs))
+        self.weights, self.own = precision / np.diag(precision)[:, None], None
 
     @property
     def n_parameters(self) -> int:
-        """Numbers kept: means, and weights where there are any."""
+        """Numbers kept: means, and weights where there are any; a weight of 1 is none."""
         n = len(self.mean)
-        return n if np.array_equal(self.weights, np.eye(n)) else n * n
+        if self.own is None:
+            return n * n
+        return self.weights.size + 2 * n if len(self.weights) else n
 
     def errors(self, X: NDArray) -> NDArray[np.float64]:
         """Return prediction − state of every input: (samples, inputs)."""
-        return (X - self.mean) @ self.weights.T
+        Z = X - self.mean
+        if self.own is None:
+            return Z @ self.weights.T
+        return (Z - (Z @ self.weights.T) @ self.weights) / self.own

@@ -182,6 +182,14 @@ def check_calibration(usual: Calibration) -> None:
     must((usual.deviation > 0).all() and (usual.samples > 0).all(), "a row stands on no samples")
 
 
+def check_sketch(sketch: Sketch) -> None:
+    """Refuse a sketch that does not predict every input."""
+    if sketch.own is None:
+        must(len(sketch.weights) == len(sketch.mean), "its sketch leaves inputs out")
+    else:
+        must((sketch.own > 0).all(), "its sketch predicts an input from itself")
+
+
 CALIBRATION = Object(
     Calibration,
     {
@@ -196,7 +204,13 @@ CALIBRATION = Object(
 )
 SKETCH = Object(
     bare(Sketch),
-    {"n": Whole(1), "mean": Array(REAL, "inputs"), "weights": Array(REAL, "inputs", "inputs")},
+    {
+        "n": Whole(1),
+        "mean": Array(REAL, "inputs"),
+        "weights": Array(REAL, "rows", "inputs"),
+        "own": Maybe(Array(REAL, "inputs")),
+    },
+    check_sketch,
 )
 SCALE = Shared(Object(bare(Scale), {"_unit": Maybe(Array(REAL, "inputs"))}))
 BUFFER = Object(

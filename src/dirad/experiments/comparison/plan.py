@@ -94,15 +94,38 @@ def execute(
 ) -> list[Result]:
     """Return the results of all runs; those that the ledger holds are not made again."""
     check(jobs)
-    files = [f"experiments/{name}.py" for name in (*CODE, *STREAM_CODE)]
     found: dict[str, Mapping[str, Any]] = {}
     for ours in (True, False):  # what is not ours need not be made again when our models change
-        book = Ledger(ledger, files, models=ours)
         some = {key_of(job): job for job in jobs if is_ours(job) == ours}
         shown = partial(_shown_from, progress, len(found), len(jobs))
-        made = book.made(run, list(some.values()), list(some), workers=workers, progress=shown)
+        made = _book(ledger, models=ours).made(
+            run, list(some.values()), list(some), workers=workers, progress=shown
+        )
         found |= zip(some, made, strict=True)
     return [result for job in jobs for result in restored(found[key_of(job)])]
+
+
+def recheck(
+    jobs: Sequence[Job], ledger: Path, *, workers: int = 1, progress: Progress | None = None
+) -> list[str]:
+    """Let runs by other code count again where it makes no difference (see `Ledger.recheck`).
+
+    Returns the kinds of runs to which it makes one.
+    """
+    check(jobs)
+    some = {key_of(job): job for job in jobs if is_ours(job)}
+    kinds = [
+        ", ".join([scenario.name, method] + ([json.dumps(changes)] if changes else []))
+        for scenario, _, method, changes in some.values()
+    ]
+    return _book(ledger, models=True).recheck(
+        run, list(some.values()), list(some), kinds, workers=workers, progress=progress
+    )
+
+
+def _book(ledger: Path, *, models: bool) -> Ledger:
+    files = [f"experiments/{name}.py" for name in (*CODE, *STREAM_CODE)]
+    return Ledger(ledger, files, models=models)
 
 
 def is_ours(job: Job) -> bool:
@@ -123,15 +146,47 @@ def key_of(job: Job) -> str:
 
 
 def live_streams(
-    seed: int, orders: int, ledger: Path, *, workers: int = 1, progress: Progress | None = None
+    seed: int,
+    orders: int,
+    ledger: Path,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
 ) -> list[Life]:
     """Return how ours fares in streams of every kind."""
-    book = Ledger(ledger, [f"experiments/{name}.py" for name in STREAM_CODE])
-    jobs = [
-        (kind, "default", number)
-        for kind in STREAMS
-        for number in range(seed, seed + min(orders, FEW_SEEDS))
-    ]
-    keys = [Ledger.key("stream", *job) for job in jobs]
-    found = book.made(measure, jobs, keys, workers=workers, progress=progress)
+    jobs = planned_streams(seed, orders)
+    found = _stream_book(ledger).made(
+        measure, jobs, stream_keys(jobs), workers=workers, progress=progress
+    )
     return [Life(**plain) for plain in found]
+
+
+def recheck_streams(
+    seed: int,
+    orders: int,
+    ledger: Path,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> list[str]:
+    """Do the same as `recheck` for streams of every kind."""
+    jobs = planned_streams(seed, orders)
+    kinds = [f"stream, {kind}" for kind, _, _ in jobs]
+    return _stream_book(ledger).recheck(
+        measure, jobs, stream_keys(jobs), kinds, workers=workers, progress=progress
+    )
+
+
+def planned_streams(seed: int, orders: int) -> list[tuple[str, str, int]]:
+    """Return (kind, preset, seed) of every stream."""
+    numbers = range(seed, seed + min(orders, FEW_SEEDS))
+    return [(kind, "default", number) for kind in STREAMS for number in numbers]
+
+
+def stream_keys(jobs: Sequence[tuple[str, str, int]]) -> list[str]:
+    """Return what each stream depends on."""
+    return [Ledger.key("stream", *job) for job in jobs]
+
+
+def _stream_book(ledger: Path) -> Ledger:
+    return Ledger(ledger, [f"experiments/{name}.py" for name in STREAM_CODE])

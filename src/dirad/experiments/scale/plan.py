@@ -25,7 +25,7 @@ class Extent:
     """How far each part goes."""
 
     inputs: Sizes = (196, 784, 3072, 10_000)
-    targets: Sizes = (196, 784, 3072)
+    targets: Sizes = (196, 784, 3072, 10_000)
     strict: Sizes = (14, 28)  # sides of images
     edges: Sizes = (1_000, 3_000, 10_000, 30_000, 100_000)
     permuted: Sizes = (1, 10, 50, 100, 200, 500)  # models

@@ -13,6 +13,7 @@ from dirad.core.network import EDGE
 from dirad.experiments.scale.growth import Row
 from dirad.experiments.scale.power_law import PowerLaw, fit_power_law, law_of
 from dirad.experiments.scale.quantities import duration, figure, size
+from dirad.preval.prediction import MANY
 from dirad.preval.screening import ASKED
 from dirad.preval.settings import PRESETS
 
@@ -98,14 +99,13 @@ def holds(modes: int = 2 * PRESETS["default"].modes) -> list[Hold]:
     buffer = PRESETS["default"].buffer_size
     return [
         Hold(
-            "sketch: covariance, inverse, weights",
-            lambda n: 3.0 * DOUBLE * n * n,
-            "not yet: with fewer samples than inputs the same errors follow from products of "
-            "samples, samples × inputs instead of inputs²",
+            "sketch: samples or covariance, factor, weights",
+            lambda n: 3.0 * DOUBLE * n * min(n, buffer),
+            "products of samples where they are fewer than inputs: samples × inputs, not inputs²",
         ),
         Hold(
-            "who may predict whom: paths, and correlations",
-            lambda n: (1.0 + DOUBLE) * n * n,
+            "who may predict whom: masks of pairs, likeness of some targets to all",
+            lambda n: 3.0 * n * n + DOUBLE * MANY * n,
             "targets are independent: a shard holds the rows of its own",
         ),
         Hold(
