@@ -193,7 +193,7 @@ def kill_at_random(cluster, every, over, killed):
 
 @pytest.mark.slow
 def test_a_reproduction_whose_workers_are_killed_every_20_seconds(cluster, engine, tmp_path):
-    jobs = [(Setting(T_CP=T, tasks=1), number) for T in (0.05, 0.1) for number in range(3)]
+    jobs = [(Setting(T_CP=T), number) for T in (0.05, 0.1) for number in range(3)]
     over, killed = threading.Event(), []
     killer = threading.Thread(target=kill_at_random, args=(cluster, 20.0, over, killed))
     killer.start()

@@ -75,6 +75,19 @@ def aligned_zeros(shape: tuple[int, ...], dtype: type) -> NDArray:
 
 def new_workspace(network: Network, n_samples: int, dtype: type = np.float64) -> Workspace:
     """Return scratch for batches of at most `n_samples`."""
+    return _scratch(network, n_samples, dtype, backwards=True)
+
+
+def new_answers(network: Network, n_samples: int, *, backwards: bool = True) -> Answers:
+    """Return float64 scratch for answers to at most `n_samples` at a time.
+
+    Without room for deltas, which is most of it, where only `forward` is to be called.
+    """
+    return Answers(*_scratch(network, n_samples, np.float64, backwards=backwards))
+
+
+def _scratch(network: Network, n_samples: int, dtype: type, *, backwards: bool) -> Workspace:
+    deltas = 2 * len(network.units) if backwards else 0
     units, edges = len(network.units), len(network.edges)
     columns = padded(max(n_samples, 1))
     if columns % 1024 == 0:
@@ -83,8 +96,8 @@ def new_workspace(network: Network, n_samples: int, dtype: type = np.float64) ->
         state=aligned_zeros((network.n_inputs + units, columns), dtype),
         term_0=aligned_zeros((units, columns), dtype),
         term_1=aligned_zeros((units, columns), dtype),
-        delta=aligned_zeros((2 * units, columns), dtype),
-        felt=aligned_zeros((2 * units, columns), dtype),
+        delta=aligned_zeros((deltas, columns), dtype),
+        felt=aligned_zeros((deltas, columns), dtype),
         target=aligned_zeros((network.n_outputs, columns), dtype),
         sample_weight=aligned_zeros((columns,), dtype),
         width=np.array([0, 0], np.int64),
@@ -94,11 +107,6 @@ def new_workspace(network: Network, n_samples: int, dtype: type = np.float64) ->
         out_term=np.zeros(edges, np.int64),
         row=aligned_zeros((columns,), dtype),
     )
-
-
-def new_answers(network: Network, n_samples: int) -> Answers:
-    """Return float64 scratch for answers to at most `n_samples` at a time."""
-    return Answers(*new_workspace(network, n_samples))
 
 
 def load_batch(
@@ -422,7 +430,7 @@ def node_states(
     plan = plan or new_plan(network)
     result = np.empty((len(X), len(nodes)))
     chunk = 4 * TILE
-    work = new_answers(network, min(len(X), chunk))
+    work = new_answers(network, min(len(X), chunk), backwards=False)
     for start in range(0, len(X), chunk):
         part = X[start : start + chunk]
         load_batch(work, part)
