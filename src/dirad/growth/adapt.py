@@ -467,9 +467,12 @@ class Adaptation:
             result = run(
                 self.state, scratch, wide, data, self.constants, until, error, edges, hidden
             )
-            taken = self.state.step - first
+            taken = slice(self.state.step - first)
             events = drain(scratch.log)
-            history.extend(History(events, error[:taken], edges[:taken], hidden[:taken]))
+            # Copies: what was taken may be a small part of what was asked for.
+            history.extend(
+                History(events, error[taken].copy(), edges[taken].copy(), hidden[taken].copy())
+            )
             if result == FULL:
                 self.state, self._scratch = more_room(self.state), None
                 data.epoch[0] = -1

@@ -76,6 +76,7 @@ class Task(NamedTuple):
 def advance(task: Task, pathways: Sequence[Pathway]) -> list[tuple[Pathway, History]]:
     """Return pathways further on, each with what happened to it."""
     desks: dict[int, Desk] = {}
+    every = np.ones(len(pathways[0].adaptation.state.network.usable), bool)
     result = []
     for path in pathways:
         data, states = task.parts[path.mode]
@@ -88,8 +89,21 @@ def advance(task: Task, pathways: Sequence[Pathway]) -> list[tuple[Pathway, Hist
             column = states[:, path.target, None]
             own = own._replace(targets=np.ascontiguousarray(column, data.targets.dtype))
         until = path.adaptation.state.step + task.steps
-        result.append((path, path.adaptation.advance(own, until, desk)))
+        history = path.adaptation.advance(own, until, desk)
+        if path.adaptation.stable:
+            slim(path, every)
+        result.append((path, history))
     return result
+
+
+def slim(path: Pathway, every: NDArray[np.bool_]) -> None:
+    """Give up what only growth needs of a stable pathway, which is most of it.
+
+    In place of the inputs that it may grow from, all such pathways hold `every`.
+    """
+    state = path.adaptation.state
+    network = state.network._replace(usable=every)
+    path.adaptation.replace(state._replace(network=network, best=network))
 
 
 def joined(networks: Sequence[Network]) -> Network:
@@ -358,6 +372,7 @@ class Prediction:
                     **ROOM,
                 )
                 state.network.usable[:] = row
+                state = state._replace(best=state.best._replace(usable=state.network.usable))
                 if self.gates is not None:
                     column = part[:, target]
                     state.network.bias[0, 0] = column.mean()
