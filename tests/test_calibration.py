@@ -12,11 +12,12 @@ from dirad.growth.adapt import Adaptation
 from dirad.growth.state import new_state
 from dirad.params import preset
 from dirad.preval.buffer import UNLABELLED, Buffer
-from dirad.preval.buffer_model import power_mean
+from dirad.preval.buffer_model import BufferModel, Look, power_mean
 from dirad.preval.calibration import calibrated, least_of, two_sided
 from dirad.preval.gates import find_modes
 from dirad.preval.prediction import Pathway, alone, gated, likeliest
 from dirad.preval.scale import Scale
+from dirad.preval.settings import PRESETS
 from dirad.preval.sketch import Sketch
 
 SEEDS = st.integers(0, 2**20)
@@ -139,6 +140,23 @@ def test_the_smaller_of_two_chances():
     assert kstest(combined, "uniform").pvalue > 0.001
     assert least_of(0.0) == 0.0
     assert least_of(1.0) == pytest.approx(1.0)
+
+
+def test_an_l0_that_adapts_may_be_worse_for_a_while():
+    """It answered all of 150 samples of each class rightly, and is in the middle of growing."""
+    model = BufferModel(0, 2, PRESETS["default"], 0, Scale())
+    model.usual = calibrated(np.arange(40.0), np.zeros(40, np.int64), 1)
+    model.classes, model.answered = [0, 1], {0: (0.0, 150.0), 1: (0.0, 150.0)}
+    y = np.repeat([0, 1], 100)
+
+    def p_of(wrong):
+        named = np.where(np.arange(200) < wrong, 1, y)  # of the first class
+        nothing = np.zeros(200)
+        return model.p_labels(Look(nothing, nothing, np.zeros(200, np.int64), named), y)
+
+    assert p_of(0) > 0.5
+    assert p_of(15) > 0.05
+    assert p_of(60) < 1e-10  # another rule
 
 
 # ------------------------------------------------------------------ the sketch and the scale

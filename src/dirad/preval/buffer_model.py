@@ -34,6 +34,7 @@ GROWN = 1.25  # times as many samples for which the sketch is made anew
 ASTRAY = 0.1  # of the most frequent class: rarer ones may have come to a new model by mistake
 FADING = 0.7  # of answers remembered, per batch
 PRACTICE = 100  # answers from which mistakes of an L0 that adapts count
+UNRIPE = 0.1  # of answers that an L0 that adapts may get wrong for a while, however good it was
 TINY = 1e-12  # no answer is surer
 # The error of a sample counts as the likelihood error^−n/2 of n normal errors of unknown spread;
 # beyond some 16 inputs errors go together, and more of them say no more.
@@ -492,7 +493,8 @@ class BufferModel(Model):
             return 0.0
         usual = self.usual
         if self.phase != STABLE and self._is_practised:
-            usual = usual._replace(mistakes=self.answered)
+            mistakes = {k: (max(bad, UNRIPE * n), n) for k, (bad, n) in self.answered.items()}
+            usual = usual._replace(mistakes=mistakes)
         return usual.p_labels(y[labelled], self.mistaken(seen, y)[labelled])
 
     def predicted_inputs(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
