@@ -76,7 +76,8 @@ class Task(NamedTuple):
 def advance(task: Task, pathways: Sequence[Pathway]) -> list[tuple[Pathway, History]]:
     """Return pathways further on, each with what happened to it."""
     desks: dict[int, Desk] = {}
-    every = np.ones(len(pathways[0].adaptation.state.network.usable), bool)
+    n_states = next(iter(task.parts.values()))[1].shape[1]
+    every = np.ones(n_states, bool)
     result = []
     for path in pathways:
         data, states = task.parts[path.mode]
