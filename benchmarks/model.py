@@ -16,6 +16,7 @@ from dirad.experiments import protocol
 from dirad.growth import adapt
 from dirad.preval import buffer_model, prediction
 from dirad.preval.buffer_model import BufferModel
+from dirad.preval.buffer_system import BufferSystem
 from dirad.preval.prediction import Prediction
 from dirad.preval.settings import PRESETS
 from dirad.preval.stream_model import StreamModel
@@ -43,7 +44,12 @@ PYTHON = {
     "modes (k-means)": [(prediction, "find_modes")],
     "sketches (least squares)": [(BufferModel, "_draw_sketch")],
     "calibration": [(BufferModel, "_calibrate"), (BufferModel, "_learn_trust")],
-    "judging and routing": [(System, "judge"), (System, "route"), (System, "probabilities")],
+    "judging and routing": [
+        (System, "judge"),
+        (System, "route"),
+        (BufferSystem, "route"),
+        (System, "probabilities"),
+    ],
     "drawing batches": [(protocol, "draw")],
 }
 REST = "all else"

@@ -189,6 +189,18 @@ def test_of_few_samples_the_sketch_is_the_same_by_products_of_samples(samples, i
     assert sketch.n_parameters == samples * inputs + 2 * inputs
 
 
+@pytest.mark.parametrize("times", [1e3, 1e6, 1e8, 1e9])
+def test_an_input_that_varies_far_more_than_others_does_not_spoil_the_sketch(times):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 100))
+    X[:, 7] *= times
+    precision = np.linalg.inv(np.cov(X.T) + 0.3 * (1 + 100 / 60) * np.eye(100))
+    twin = (X - X.mean(axis=0)) @ precision / np.diag(precision)
+    found = Sketch(X, 0.3).errors(X)
+    others = np.arange(100) != 7
+    assert found[:, others] == pytest.approx(twin[:, others], rel=1e-6, abs=1e-6)
+
+
 def test_pixels_share_a_unit_and_inputs_of_other_kinds_have_their_own():
     rng = np.random.default_rng(0)
     pixels = rng.random((300, 6)) * [1, 1, 1, 1, 0.2, 0]

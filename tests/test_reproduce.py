@@ -120,9 +120,12 @@ class Timed:
     seconds: float
 
 
-def of_other_code(path: Path) -> None:
+def of_other_code(path: Path, code: str = "other", only: str | None = None) -> None:
+    """Say that other code made all lines, or the last one of a key."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps(line | {"code": "other"}) + "\n" for line in lines))
+    for line in lines if only is None else [x for x in lines if x["key"] == only][-1:]:
+        line["code"] = code
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def rechecked(path: Path, values: dict[str, float]) -> tuple[list[str], list[str]]:
@@ -159,11 +162,27 @@ def test_runs_of_other_code_count_again_where_the_first_of_their_kind_comes_out_
     assert np.isnan(results["a2"]["value"])
     # What counts stands there once; what was not asked for, and what did not count, stays.
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    keys = [line["key"] for line in lines]
-    assert sorted(keys) == ["a1", "a2", "a3", "b1", "b2", "z1"]
-    assert [line["key"] for line in lines if line["code"] == "other"] == ["b2", "z1"]
-    assert rechecked(path, now | {"b2": 2.0}) == ([], ["b2"])
+    others = [line["key"] for line in lines if line["code"] == "other"]
+    assert sorted(others) == ["b1", "b2", "z1"]
+    assert sorted(line["key"] for line in lines) == ["a1", "a2", "a3", "b1", "b1", "b2", "z1"]
+    # One that came out otherwise speaks against its kind for good.
+    assert rechecked(path, now | {"b2": 2.0}) == (["b"], [])
+    Ledger(path).add("b2", Timed(2.5, 1.0))
     assert rechecked(path, now) == ([], [])
+    assert sum(line.count('"key"') for line in path.open()) == 6
+
+
+def test_runs_of_one_code_say_nothing_of_those_of_another(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    for value in (1.0, 2.0, 3.0):
+        Ledger(path).add(f"a{value:.0f}", Timed(value, 1.0))
+    of_other_code(path, "first")
+    Ledger(path).add("a1", Timed(10.0, 1.0))
+    of_other_code(path, "second", only="a1")
+    now = {"a1": 10.0, "a2": 20.0, "a3": 30.0}
+    changed, made = rechecked(path, now)
+    assert (changed, made) == (["a"], ["a1", "a2"])
+    assert {k: one["value"] for k, one in Ledger(path).results.items()} == {"a1": 10.0, "a2": 20.0}
 
 
 def test_nothing_is_rechecked_where_there_is_nothing(tmp_path):

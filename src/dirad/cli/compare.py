@@ -41,7 +41,7 @@ def compare(
     tree, ADWIN, and joint training as the ceiling. A run that is finished is kept at once: stopped
     at any moment, the next call makes only what is missing.
 
-    All of it takes about an hour on two cores; 28 × 28 another half.
+    All of it takes about an hour and a half on two cores; 28 × 28 another hour.
 
     ```
     dirad compare --data digits --parts main --orders 2    # a minute

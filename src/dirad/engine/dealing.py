@@ -9,7 +9,7 @@ SHARE = 4  # a part is this share of what each worker would have left
 
 
 def parts_for(workers: int, items: Sequence[Item]) -> list[Sequence[Item]]:
-    """Return runs of items, each shorter than the one before, so that all workers end together.
+    """Return runs of items, none longer than the one before, so that all workers end together.
 
     >>> [len(part) for part in parts_for(2, range(40))]
     [5, 5, 4, 4, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]

@@ -2,8 +2,9 @@
 
 A line is written whole and flushed to the disk before the run counts. What a killed process left
 half-written is not a line, and is run again. Lines of other settings are ignored. So are lines of
-other code, unless it is asked to recheck them: results are the same to the last bit whenever they
-are made, so that one run of a kind tells whether a change of the code changed any of them.
+other code, unless one asks to recheck them. Results are the same to the last bit whenever they are
+made, so that one run of a kind shows a change of code that concerns all of them; one that seldom
+makes a difference must not be rechecked so, but made anew.
 """
 
 import ast
@@ -11,10 +12,11 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dirad.atomic import replacing
 from dirad.experiments.runner import Progress, run_all
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -83,7 +85,8 @@ class Ledger:
         self.path = path
         self.code = code_digest(files, models=models)
         self.results: dict[str, Mapping[str, Any]] = {}
-        self.older: dict[str, Mapping[str, Any]] = {}  # by other code
+        # By other code: which, and what it made. Of several the last.
+        self.older: dict[str, tuple[str, Mapping[str, Any]]] = {}
         if path.exists():
             self._read()
 
@@ -93,15 +96,16 @@ class Ledger:
             entry = _entry(line)
             if entry is not None:
                 whole += line
-                kept = self.results if entry["code"] == self.code else self.older
-                kept[entry["key"]] = entry["result"]
+                if entry["code"] == self.code:
+                    self.results[entry["key"]] = entry["result"]
+                else:
+                    self.older[entry["key"]] = entry["code"], entry["result"]
         if whole != self.path.read_bytes():  # a line was cut off: the next must not be glued to it
             self._write(whole)
 
     def _write(self, lines: bytes) -> None:
-        temporary = self.path.with_suffix(".tmp")
-        temporary.write_bytes(lines)
-        os.replace(temporary, self.path)
+        with replacing(self.path) as part:
+            part.write_bytes(lines)
 
     @staticmethod
     def key(*parts: Any) -> str:
@@ -136,41 +140,51 @@ class Ledger:
     ) -> list[str]:
         """Make the first run of every kind anew of which there are runs by other code.
 
-        Where it comes out as it did, but for the time it took, the others of its kind count again.
-        Returns the kinds that came out otherwise.
+        Where it comes out as it did, but for the time it took, the others of its kind that the
+        same code made count again; with the seconds they took then. Returns the kinds that came
+        out otherwise, now or before: none of them counts.
         """
-        waiting: dict[str, list[int]] = {}
+        groups: dict[tuple[str, str], list[int]] = {}  # by kind, and the code that made them
         for place, (key, kind) in enumerate(zip(keys, kinds, strict=True)):
-            if key in self.older and key not in self.results:
-                waiting.setdefault(kind, []).append(place)
-        firsts = [places[0] for places in waiting.values()]
-        again = self.made(
+            if key in self.older:
+                groups.setdefault((kind, self.older[key][0]), []).append(place)
+        firsts = [
+            places[0]
+            for places in groups.values()
+            if not any(keys[place] in self.results for place in places)
+        ]
+        self.made(
             function,
             [jobs[place] for place in firsts],
             [keys[place] for place in firsts],
             workers=workers,
             progress=progress,
         )
-        changed = []
-        for (kind, places), result in zip(waiting.items(), again, strict=True):
-            if timeless(result) != timeless(self.older[keys[places[0]]]):
+        changed, settled = [], set()
+        for (kind, _), places in groups.items():
+            own = [keys[place] for place in places]
+            again = [key for key in own if key in self.results]
+            if all(timeless(self.results[key]) == timeless(self.older[key][1]) for key in again):
+                self.results |= {key: self.older[key][1] for key in own if key not in self.results}
+                settled.update(own)
+            elif len(again) < len(own):
                 changed.append(kind)
-                continue
-            for place in places[1:]:
-                self.results[keys[place]] = self.older[keys[place]]
-        self._replace_older()
+            else:  # all are made anew
+                settled.update(own)
+        self._settle(settled)
         return changed
 
-    def _replace_older(self) -> None:
-        """Write what counts in place of what other code made of the same runs."""
-        lines = {}
-        for line in self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else ():
+    def _settle(self, keys: Container[str]) -> None:
+        """Write what counts of some runs in place of all that any code made of them."""
+        if not self.older:
+            return
+        lines = []
+        for line in self.path.read_bytes().splitlines(keepends=True):
             entry = _entry(line)
-            if entry is not None and entry["key"] not in self.results:
-                lines[entry["key"], entry["code"]] = line
-        own = [self._line(key, plain).encode() for key, plain in self.results.items()]
-        if own:
-            self._write(b"".join([*lines.values(), *own]))
+            if entry is not None and entry["key"] not in keys:
+                lines.append(line)
+        own = [self._line(key, plain) for key, plain in self.results.items() if key in keys]
+        self._write(b"".join(lines) + "".join(own).encode())
 
     def made(
         self,

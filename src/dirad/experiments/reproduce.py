@@ -58,6 +58,12 @@ def planned(preset: str, parts: Sequence[str], runs: int, tasks: int, seed: int)
     return [(setting, number) for setting, count in settings for number in range(count)]
 
 
+def check(jobs: Sequence[tuple[Setting, int]]) -> None:
+    """Refuse to begin where a data set is missing."""
+    for side in {setting.side for setting, _ in jobs}:
+        images(side)
+
+
 def measure(
     jobs: Sequence[tuple[Setting, int]],
     ledger: Path,
@@ -66,8 +72,7 @@ def measure(
     progress: Progress | None = None,
 ) -> list[Run]:
     """Return all runs; those that the ledger holds are not made again."""
-    for side in {setting.side for setting, _ in jobs}:
-        images(side)  # a missing data set shows here, before any process starts
+    check(jobs)
     book = Ledger(ledger)
     keys = [Ledger.key(*job) for job in jobs]
     return [
@@ -86,6 +91,7 @@ def recheck(
 
     Returns the settings to which it makes one.
     """
+    check(jobs)
     keys, kinds = [Ledger.key(*job) for job in jobs], [str(setting) for setting, _ in jobs]
     return Ledger(ledger).recheck(run, jobs, keys, kinds, workers=workers, progress=progress)
 

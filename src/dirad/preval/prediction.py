@@ -71,13 +71,12 @@ class Task(NamedTuple):
 
     parts: dict[int, tuple[Data, NDArray]]  # by mode: its samples, laid out for kernels; all states
     steps: int  # after which they pause
+    every: NDArray[np.bool_]  # (states,) all of them
 
 
 def advance(task: Task, pathways: Sequence[Pathway]) -> list[tuple[Pathway, History]]:
     """Return pathways further on, each with what happened to it."""
     desks: dict[int, Desk] = {}
-    n_states = next(iter(task.parts.values()))[1].shape[1]
-    every = np.ones(n_states, bool)
     result = []
     for path in pathways:
         data, states = task.parts[path.mode]
@@ -92,7 +91,7 @@ def advance(task: Task, pathways: Sequence[Pathway]) -> list[tuple[Pathway, Hist
         until = path.adaptation.state.step + task.steps
         history = path.adaptation.advance(own, until, desk)
         if path.adaptation.stable:
-            slim(path, every)
+            slim(path, task.every)
         result.append((path, history))
     return result
 
@@ -393,7 +392,7 @@ class Prediction:
         batch = self.settings.l1.batch_size
         states = self.states(X)
         data = new_data(states, np.zeros((len(X), 1)), self.settings.l1, first=self.step)
-        self._advance_all(Task({0: (data, states)}, len(X) // batch), threads)
+        self._advance_all({0: (data, states)}, len(X) // batch, threads)
         taken = max(path.adaptation.state.step for path in self.pathways) - self.step
         self.step += taken
         return taken
@@ -408,16 +407,19 @@ class Prediction:
         for mode in range(int(modes.max()) + 1):
             own = states[modes == mode]
             parts[mode] = (new_data(own, np.zeros((len(own), 1)), self.settings.l1), own)
-        self._advance_all(Task(parts, steps), threads)
+        self._advance_all(parts, steps, threads)
         self.step = max(path.adaptation.state.step for path in self.pathways)
 
-    def _advance_all(self, task: Task, threads: int) -> None:
+    def _advance_all(
+        self, parts: dict[int, tuple[Data, NDArray]], steps: int, threads: int
+    ) -> None:
         active = [i for i, path in enumerate(self.pathways) if not path.adaptation.stable]
         paths = [self.pathways[i] for i in active]
-        gates = self.gates if ALL in task.parts else None
+        gates = self.gates if ALL in parts else None
         if gates is not None:  # which takes longest, and so comes first
             assert gates.adaptation is not None
             paths.insert(0, Pathway(ALL, ALL, gates.adaptation))
+        task = Task(parts, steps, np.ones(self.n_states, bool))
         further = current().spread(advance, task, paths, threads)
         if gates is not None:
             path, history = further.pop(0)

@@ -5,12 +5,15 @@ others with an error of (P·x)ᵢ/Pᵢᵢ. It costs one inverse, needs some hund
 task that changes before its model is stable be noticed.
 
 Of n samples Z of more than n inputs, the covariance ZᵀZ/(n−1) + r·1 has the inverse (1 − BᵀB)/r,
-where B = L⁻¹Z and L·Lᵀ = Z·Zᵀ + (n−1)·r·1. So nothing is held for pairs of inputs.
+where B = L⁻¹Z and L·Lᵀ = Z·Zᵀ + (n−1)·r·1. So nothing is held for pairs of inputs. Where an input
+varies so much more than the others that too few digits of 1 − BᵀB are left, the inverse is taken.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+
+FEW_DIGITS = 1e-6  # of 1 − BᵀB, below which it is not to be relied on
 
 
 class Sketch:
@@ -31,12 +34,10 @@ class Sketch:
         # Of few samples the covariance is known badly: more is added.
         ridge = ridge * (1.0 + inputs / max(self.n, 1))
         if self.n < inputs:
-            Z = X - self.mean
-            products = Z @ Z.T + max(self.n - 1, 1) * ridge * np.eye(self.n)
-            lower = linalg.cholesky(products, lower=True)
-            self.weights = linalg.solve_triangular(lower, Z, lower=True)
-            self.own = 1.0 - (self.weights**2).sum(axis=0)
-            return
+            self.weights = factor(X - self.mean, ridge)
+            self.own = own = 1.0 - (self.weights**2).sum(axis=0)
+            if own.min() > FEW_DIGITS:
+                return
         covariance = np.atleast_2d(np.cov(X.T)) if self.n > 1 else np.zeros((inputs, inputs))
         precision = linalg.inv(covariance + ridge * np.eye(inputs))
         self.weights, self.own = precision / np.diag(precision)[:, None], None
@@ -55,3 +56,13 @@ class Sketch:
         if self.own is None:
             return Z @ self.weights.T
         return (Z - (Z @ self.weights.T) @ self.weights) / self.own
+
+
+def factor(Z: NDArray, ridge: float) -> NDArray[np.float64]:
+    """Return B, as above; where L cannot be found, a B of which no digit is left."""
+    products = Z @ Z.T + max(len(Z) - 1, 1) * ridge * np.eye(len(Z))
+    try:
+        lower = linalg.cholesky(products, lower=True)
+    except linalg.LinAlgError:
+        return np.ones((1, Z.shape[1]))
+    return linalg.solve_triangular(lower, Z, lower=True)

@@ -119,7 +119,9 @@ def check_prediction(one: Prediction) -> None:
     """Refuse an L1 that does not belong to its L0."""
     nodes = one.l0.n_inputs + len(one.l0.units)
     must(((one.nodes >= 0) & (one.nodes < nodes)).all(), "it reads a node that L0 has not")
-    must(len(one.nodes) >= one.l0.n_inputs and (np.diff(one.nodes) > 0).all(), "nodes are missing")
+    inputs = np.arange(one.l0.n_inputs)
+    must(np.array_equal(one.nodes[: len(inputs)], inputs), "an input is missing")
+    must((np.diff(one.nodes) > 0).all(), "nodes are missing")
     must(((one.targets >= 0) & (one.targets < len(one.nodes))).all(), "it predicts no node of L0")
     must((one.span > 0).all(), "a state has no range")
     must(all(other.l0.n_inputs == one.l0.n_inputs for other in one.earlier),
@@ -136,6 +138,7 @@ def check_prediction(one: Prediction) -> None:
         must(0 <= target < len(one.nodes) and 0 <= mode < max(modes, 1), "a pathway is lost")
         must((network.n_inputs, network.n_outputs) == (one.n_states, 1), "a pathway reads others")
     must(len(one.histories) == len(one.pathways), "a pathway has no history")
+    must(one.gates is None or one.gates.stable or bool(one.pathways), "no pathway adapts")
 
 
 PREDICTION: Shared = Shared(
@@ -187,6 +190,7 @@ def check_sketch(sketch: Sketch) -> None:
     if sketch.own is None:
         must(len(sketch.weights) == len(sketch.mean), "its sketch leaves inputs out")
     else:
+        must(len(sketch.own) == len(sketch.mean), "its sketch leaves inputs out")
         must((sketch.own > 0).all(), "its sketch predicts an input from itself")
 
 

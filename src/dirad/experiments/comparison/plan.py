@@ -115,7 +115,7 @@ def recheck(
     check(jobs)
     some = {key_of(job): job for job in jobs if is_ours(job)}
     kinds = [
-        ", ".join([scenario.name, method] + ([json.dumps(changes)] if changes else []))
+        Ledger.key(scenario, method, json.dumps(changes, sort_keys=True))
         for scenario, _, method, changes in some.values()
     ]
     return _book(ledger, models=True).recheck(

@@ -110,7 +110,7 @@ def holds(modes: int = 2 * PRESETS["default"].modes) -> list[Hold]:
         ),
         Hold(
             "a mask of sources per pathway",
-            lambda n: 2.0 * modes * n * n,
+            lambda n: 1.0 * modes * n * n,
             "targets are independent: a shard holds those of its own; and of `sources` = "
             f"{PRESETS['default'].sources} inputs a list would do, which is not there yet",
         ),
