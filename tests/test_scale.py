@@ -1,7 +1,11 @@
 """Scale: laws, made-up data, every measurement at a tiny size, and the reckoning behind it."""
 
 import json
+import multiprocessing
 import os
+import signal
+import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -129,6 +133,21 @@ def test_memory_is_that_since_it_was_forgotten():
 
 def test_a_call_alone_has_a_process_of_its_own():
     assert clock.alone(os.getpid) != os.getpid()
+
+
+def test_what_goes_wrong_there_is_told_here():
+    with pytest.raises(ValueError, match="invalid literal"):
+        clock.alone(int, "seven")
+    with pytest.raises(RuntimeError, match="ended with 3"):
+        clock.alone(os._exit, 3)
+
+
+def test_who_stops_waiting_leaves_no_process_behind():
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        clock.alone(time.sleep, 600)
+    assert multiprocessing.active_children() == []
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,9 +61,35 @@ def _memory(name: str) -> float:
 
 
 def alone(function: Callable[..., Result], *arguments: Any) -> Result:
-    """Return the result of a call in a process of its own, which computes with one thread."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_with_one_thread, function, arguments).result()
+    """Return the result of a call in a process of its own, which computes with one thread.
+
+    Whoever stops waiting, by Ctrl-C say, ends that process too.
+    """
+    context = get_context("spawn")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(there, function, arguments), daemon=True)
+    process.start()
+    there.close()
+    try:
+        result, error = here.recv()
+    except EOFError:
+        process.join()
+        raise RuntimeError(f"the process that measures ended with {process.exitcode}") from None
+    finally:
+        here.close()
+        process.kill()
+        process.join()
+    if error is not None:
+        raise error
+    return result
+
+
+def _send(pipe: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    """Send what a call returns, or raises."""
+    try:
+        pipe.send((_with_one_thread(function, arguments), None))
+    except Exception as error:
+        pipe.send((None, error))
 
 
 def _with_one_thread(function: Callable[..., Result], arguments: tuple[Any, ...]) -> Result:
