@@ -269,9 +269,15 @@ def test_pictures_show_points_laws_and_limits():
 # ------------------------------------------------------------------ on paper
 
 LINEAR = {
-    "inputs": [{"size": n, "fit": 0.01 * n} for n in (100, 1000)],
     "targets": [
-        {"size": n, "numbers": 10 * n, "L1": 0.1 * n, "look": 1e-6 * n, "megabytes": n * n / 1e3}
+        {
+            "size": n,
+            "numbers": 10 * n,
+            "L0": 0.01 * n,
+            "L1": 0.1 * n,
+            "look": 1e-6 * n,
+            "megabytes": n * n / 1e3,
+        }
         for n in (100, 1000)
     ],
     "screening": [{"size": n, "inputs": 50, "screen": 1e-9 * 50 * n} for n in (100, 1000)],
@@ -311,7 +317,7 @@ def test_what_breaks_first_is_full_at_the_fewest_inputs():
 
 
 def test_without_measurements_nothing_is_reckoned():
-    with pytest.raises(ValueError, match="run inputs, screening first"):
+    with pytest.raises(ValueError, match="run screening first"):
         simulate.laws_of({"targets": LINEAR["targets"]})
 
 
@@ -327,7 +333,7 @@ def in_this_process(monkeypatch):
 def test_the_command_measures_then_reckons_from_what_it_kept(tmp_path, capsys):
     out = ["--quick", "--quiet", "--out", str(tmp_path)]
     assert command(["scale", "--parts", "simulate", *out]) == 1
-    assert "run inputs, targets, screening first" in capsys.readouterr().err
+    assert "run targets, screening first" in capsys.readouterr().err
     assert command(["scale", "--parts", "inputs,targets,screening", *out]) == 0
     assert (tmp_path / "scale-inputs.png").exists()
     lines = (tmp_path / "scale.jsonl").read_text().splitlines()

@@ -52,8 +52,7 @@ def scale(
     parts
         Of inputs and edges (one network), targets (the L1 of one model), strict (the paper's, on
         MNIST), models (up to 500 in one system), screening (the first step of routing, for up to
-        10,000), samples (10⁷ from a file), simulate (on paper, from inputs, targets and
-        screening).
+        10,000), samples (10⁷ from a file), simulate (on paper, from targets and screening).
     models
         Of the simulation.
     inputs
@@ -109,7 +108,12 @@ PICTURES: dict[str, tuple[str, str, dict[str, dict[str, str]]]] = {
         "One model's L1 as targets grow",
         "targets",
         {
-            "seconds": {"L0": "L0", "one sketch": "sketch", "L1": "L1", "per target": "per_target"},
+            "seconds": {
+                "before L1 adapts": "L0",
+                "one sketch": "sketch",
+                "L1": "L1",
+                "per target": "per_target",
+            },
             "megabytes": {"memory": "megabytes"},
         },
     ),

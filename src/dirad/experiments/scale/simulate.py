@@ -18,7 +18,7 @@ from dirad.preval.screening import ASKED
 from dirad.preval.settings import PRESETS
 
 SINGLE, DOUBLE = 4, 8  # bytes of a number
-NEEDED = ("inputs", "targets", "screening")  # parts that the laws come from
+NEEDED = ("targets", "screening")  # parts that the laws come from
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Laws(NamedTuple):
     """How costs grow with the inputs of one model; of the screen, with its cells."""
 
     numbers: PowerLaw  # kept by a stable model
-    l0: PowerLaw  # seconds of a whole fit
+    begin: PowerLaw  # seconds before L1 adapts: L0, sketches, who may predict whom
     l1: PowerLaw  # seconds of all targets
     look: PowerLaw  # seconds to evaluate a sample fully
     peak: PowerLaw | None  # megabytes while a model is learned, where any were seen
@@ -82,7 +82,7 @@ def laws_of(rows: Mapping[str, Sequence[Row]]) -> Laws:
     largest_two = sorted(targets, key=lambda row: row["size"])[-2:]
     return Laws(
         numbers=_law(targets, "numbers"),
-        l0=_law(rows["inputs"], "fit"),
+        begin=_law(targets, "L0"),
         l1=_law(targets, "L1"),
         look=_law(targets, "look"),
         peak=law_of(largest_two, "megabytes"),
@@ -170,7 +170,7 @@ def routing(laws: Laws, world: World) -> Routing:
 
 def learners(laws: Laws, world: World) -> int:
     """Return the workers that learn one model in a day, its targets divided among them."""
-    seconds = laws.l0.at(world.inputs) + laws.l1.at(world.inputs)
+    seconds = laws.begin.at(world.inputs) + laws.l1.at(world.inputs)
     return max(1, math.ceil(seconds / world.day))
 
 
@@ -211,8 +211,8 @@ def needs(laws: Laws, world: World) -> list[dict[str, Any]]:
         ),
         _need(
             "learning one model, one core",
-            duration(laws.l0.at(world.inputs) + laws.l1.at(world.inputs)),
-            f"L0 {duration(laws.l0.at(world.inputs))}; in a day by "
+            duration(laws.begin.at(world.inputs) + laws.l1.at(world.inputs)),
+            f"{duration(laws.begin.at(world.inputs))} of it before L1 adapts; in a day by "
             f"{learners(laws, world):,} cores that share its targets",
         ),
     ]

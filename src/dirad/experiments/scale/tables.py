@@ -44,7 +44,7 @@ INPUTS: Columns = {
 TARGETS: Columns = {
     "size": ("targets", count),
     "modes": ("modes", count),
-    "L0": ("L0", duration),
+    "L0": ("before L1 adapts", duration),
     "sketch": ("one sketch", duration),
     "L1": ("L1", duration),
     "per_target": ("L1 per target", duration),
@@ -138,10 +138,11 @@ def targets_table(rows: Sequence[Row]) -> Table:
         "the hidden nodes of L0, each with a pathway per mode. A pathway chooses from the 100 "
         "most correlated inputs, so that its growth does not cost more where there are more; "
         "but correlations are taken of all pairs of inputs, and each pathway keeps a mask of all "
-        "of them, so that time and memory must grow with their square in the end. L0 includes the "
-        "sketch that judges batches while a model adapts, made anew for every quarter more "
-        "samples: an inverse, cubic in the inputs where samples are more than inputs, else "
-        "cubic in the samples and linear in the inputs.",
+        "of them, so that time and memory must grow with their square in the end. Before L1 adapts "
+        "there are L0, these correlations, the opening of the pathways, and the sketch that "
+        "judges batches while a model adapts, made anew for every quarter more samples: an "
+        "inverse, cubic in the inputs where samples are more than inputs, else cubic in the "
+        "samples and linear in the inputs.",
     )
 
 

@@ -23,7 +23,7 @@ def measure_targets(n_inputs: int, n_samples: int, seed: int = 0) -> Row:
     _, l0 = timed(lambda: system.learn(X, y))
     model = system.models[0]
     assert isinstance(model, BufferModel)
-    _, rest = timed(model.finish)  # ends L0 and finds the modes
+    _, rest = timed(model.finish)  # ends L0, finds the modes, opens pathways
     _, seconds = timed(model.finish)
     held, l1 = peak_memory() - before, model.l1
     assert l1 is not None
