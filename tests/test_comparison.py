@@ -1,6 +1,7 @@
 """The comparison: streams alike for all, numbers that mean what they say, runs made once."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from dirad.cli import run as command
 from dirad.experiments.comparison import plan, tables
 from dirad.experiments.comparison.methods import DRIVEN, METHODS, Ours, settings_for
-from dirad.experiments.comparison.run import Result, noticed, restored, routing, run
+from dirad.experiments.comparison.run import Done, Result, noticed, restored, routing, run
 from dirad.experiments.comparison.scenario import Scenario, standard, unseen
 from dirad.report.comparison import draw_sizes, draw_tasks
 
@@ -112,6 +113,29 @@ def test_finished_runs_are_not_made_again(tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "run", None)
     again = plan.execute(jobs, tmp_path / "runs.jsonl")
     assert [one.accuracies for one in again] == [one.accuracies for one in first]
+
+
+def test_one_run_of_each_kind_is_made_again_after_a_change(tmp_path, monkeypatch):
+    path = tmp_path / "runs.jsonl"
+    made = []
+
+    def work(scenario, order, method, changes=None):
+        made.append((scenario.per_task, order, method))
+        return Done([Result(scenario, order, method)])
+
+    monkeypatch.setattr(plan, "run", work)
+    kinds = [(TINY, {}), (replace(TINY, per_task=115), {}), (TINY, {"modes": 1})]
+    jobs = [(one, order, "ours (default)", changes) for one, changes in kinds for order in (0, 1)]
+    jobs += [(TINY, 0, "nearest class mean", None)]
+    plan.execute(jobs, path)
+    lines = [json.loads(line) | {"code": "other"} for line in path.open()]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made.clear()
+    assert plan.recheck(jobs, path) == []
+    assert made == [(samples, 0, "ours (default)") for samples in (230, 115, 230)]
+    made.clear()
+    plan.execute(jobs, path)
+    assert made == [(230, 0, "nearest class mean")]  # not ours: never rechecked
 
 
 def test_ablations_are_settings_that_exist():

@@ -61,7 +61,8 @@ def compare(
         Random orders of the classes.
     recheck
         Of what other code made, make the first order of each kind again; where it comes out as it
-        did, to the last bit, the others count. For changes that ought to change nothing.
+        did, to the last bit, the others count, with the seconds they took then. For changes that
+        ought to change nothing.
     """
     from dirad.experiments.comparison import plan, tables
     from dirad.experiments.comparison.scenario import DATA

@@ -60,7 +60,8 @@ def reproduce(
         Tasks per run, of two digits each: at most 5.
     recheck
         Of what other code made, make the first run of each setting again; where it comes out as it
-        did, to the last bit, the others count. For changes that ought to change nothing.
+        did, to the last bit, the others count, with the seconds they took then. For changes that
+        ought to change nothing.
     """
     from dirad.experiments import reproduce as experiment
     from dirad.experiments.protocol import example
