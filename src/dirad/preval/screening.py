@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dirad.preval.buffer_model import BufferModel
 
-FEW = 16  # models up to which all are asked
+FEW = 48  # models up to which all are asked: among models that are alike the guess errs more
 ASKED = 8  # models that are asked of a sample, where there are more
 ASKED_OF_BATCH = 24  # of a batch, whose verdict counts for more
 

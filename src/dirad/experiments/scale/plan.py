@@ -29,7 +29,7 @@ class Extent:
     strict: Sizes = (14, 28)  # sides of images
     edges: Sizes = (1_000, 3_000, 10_000, 30_000, 100_000)
     permuted: Sizes = (1, 10, 50, 100, 200, 500)  # models
-    turned: Sizes = (50, 200)
+    turned: Sizes = (20, 30)  # of 80 classes: from some 40 models on, all are known
     screening: Sizes = (100, 1_000, 10_000)  # models
     samples: Sizes = (100_000, 1_000_000, 10_000_000)
     input_samples: int = 2000  # of L0 at every number of inputs

@@ -8,6 +8,7 @@ from dirad.experiments.scale.growth import Row
 from dirad.experiments.scale.power_law import law_of
 from dirad.experiments.scale.quantities import duration, figure, size
 from dirad.experiments.scale.simulate import World, first_to_break, holds, laws_of, limits, needs
+from dirad.preval.screening import ASKED, FEW
 
 EXPONENT = "exponent"
 MOST_OF_ONE, MOST_OTHERWISE, MOST_GROWTH = 20.0, 0.001, 0.10  # required
@@ -200,8 +201,9 @@ def models_table(kind: str, rows: Sequence[Row]) -> Table:
         f"Models: one system, tasks {kind}",
         with_laws(kind, rows, MODELS),
         f"8×8 digits two by two, {how}; 200 samples of a task in batches of 50, quick settings. "
-        "Up to 16 models all are asked; of more, each sample asks the 8 likeliest, so that the "
-        f"sum of evaluations stays. Required at 500 models: at most {MOST_OF_ONE:.0f} × one "
+        f"Up to {FEW} models all are asked; of more, each sample asks the {ASKED} likeliest, so "
+        "that the sum of evaluations stays: a cheap guess, which errs more where models are alike. "
+        f"Required at 500 models: at most {MOST_OF_ONE:.0f} × one "
         f"model, and at most {MOST_OTHERWISE:.1%} of samples routed otherwise than by asking all; "
         f"most measured: {rows[-1]['times']:.1f} × at {rows[-1]['size']:,.0f} models, "
         f"{worst:.2%}. What still grows: the screen, two products of matrices, and one call per "
