@@ -143,10 +143,14 @@ def test_what_goes_wrong_there_is_told_here():
 
 
 def test_who_stops_waiting_leaves_no_process_behind():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        clock.alone(time.sleep, 600)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            clock.alone(time.sleep, 600)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert multiprocessing.active_children() == []
 
 
