@@ -23,6 +23,7 @@ from dirad.experiments.reproduce import measure
 from dirad.experiments.runner import fingerprint, fit_little, grow, run_all, warm
 from dirad.params import preset
 from dirad.preval import prediction
+from dirad.preval.screening import FEW
 from streams import SETTINGS, digest, learned, samples, system_of
 
 pytest.importorskip("ray", reason="the extra dirad[ray] is not installed")
@@ -308,13 +309,13 @@ def test_models_in_actors_answer_as_they_do_here(engine, systems, name):
 def test_of_many_models_in_actors_the_same_are_asked(engine, systems):
     system = copy.deepcopy(systems["default"])
     rng = np.random.default_rng(0)
-    for number in range(2, 20):
+    for number in range(2, FEW + 4):
         twin = copy.deepcopy(system.models[number % 2])
         twin.number = twin.group = number
         twin.offset = twin.offset + 0.02 * rng.normal(size=len(twin.offset))
         system.models.append(twin)
     X = np.concatenate([samples(task, 40, seed=5)[0] for task in range(3)])
-    with ModelPool(system, models_per_actor=10) as pool:
+    with ModelPool(system, models_per_actor=26) as pool:
         assert pool.system._screen() is not None
         assert np.array_equal(pool.route(X), system.route(X))
         assert np.array_equal(pool.system.novelty(X), system.novelty(X))
