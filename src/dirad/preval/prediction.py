@@ -404,7 +404,7 @@ class Prediction:
         parts = {}
         if self.gates is not None and not self.gates.stable:
             parts[ALL] = (self.gates.data(states), states)
-        for mode in range(int(modes.max()) + 1):
+        for mode in sorted({path.mode for path in self.pathways if not path.adaptation.stable}):
             own = states[modes == mode]
             parts[mode] = (new_data(own, np.zeros((len(own), 1)), self.settings.l1), own)
         self._advance_all(parts, steps, threads)
