@@ -164,13 +164,13 @@ class Ledger:
         for (kind, _), places in groups.items():
             own = [keys[place] for place in places]
             again = [key for key in own if key in self.results]
-            if all(timeless(self.results[key]) == timeless(self.older[key][1]) for key in again):
+            same = all(timeless(self.results[key]) == timeless(self.older[key][1]) for key in again)
+            if same:
                 self.results |= {key: self.older[key][1] for key in own if key not in self.results}
+            if same or len(again) == len(own):  # all count, or all are made anew
                 settled.update(own)
-            elif len(again) < len(own):
+            else:
                 changed.append(kind)
-            else:  # all are made anew
-                settled.update(own)
         self._settle(settled)
         return changed
 
