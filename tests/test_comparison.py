@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from dirad.cli import run as command
-from dirad.experiments.comparison import plan, tables
+from dirad.experiments.comparison import alarms, plan, tables
 from dirad.experiments.comparison.methods import DRIVEN, METHODS, Ours, settings_for
-from dirad.experiments.comparison.run import Done, Result, noticed, restored, routing, run
+from dirad.experiments.comparison.run import SIZES, Done, Result, noticed, restored, routing, run
 from dirad.experiments.comparison.scenario import Scenario, standard, unseen
+from dirad.experiments.pairs import small_digits
+from dirad.preval.model import Verdict
 from dirad.report.comparison import draw_sizes, draw_tasks
 
 pytest.importorskip("river")
@@ -84,6 +86,50 @@ def test_unseen_samples_were_never_shown():
     assert not any(row.tobytes() in shown for row in fresh)
 
 
+def test_false_alarms_are_counted_on_samples_that_were_never_shown(monkeypatch):
+    shown, asked = [], []
+
+    class Model:
+        def judge(self, X):
+            asked.append(X)
+            return Verdict(0, 0.5, 0.9, 0.5, 0.5, 0.5)
+
+    def learned(X, y, seed):
+        shown.extend(X)
+        assert len(np.unique(y)) == 2
+        return Model()
+
+    monkeypatch.setattr(alarms, "SHOWN", 200)
+    monkeypatch.setattr(alarms, "learned", learned)
+    found = alarms.measure("digits", 3)
+    assert len(shown) == 200
+    batches = [len(found.chances[name][str(size)]) for name in alarms.SETS for size in SIZES]
+    assert len(asked) == sum(batches) > 5
+    seen = {row.tobytes() for row in shown}
+    assert not any(row.tobytes() in seen for X in asked for row in X)
+
+
+def test_a_model_knows_what_it_learned():
+    X, y = small_digits().X_train, small_digits().y_train
+    own = np.isin(y, (0, 1))
+    model = alarms.learned(X[own].astype(float), y[own], 0)
+    assert set(model.classes) == {0, 1}
+    chances = alarms.judged(model, X[np.isin(y, (5, 6))].astype(float), 50)
+    assert len(chances) == np.isin(y, (5, 6)).sum() // 50
+    assert max(chances) < 1e-6
+
+
+def test_rates_of_alarms_by_hand():
+    few = {"20": [0.5, 0.04], "100": [0.005], "500": [0.5]}
+    none = {"20": [0.5, 0.5], "100": [0.5], "500": [0.5]}
+    some = [alarms.Alarms("mnist", n, {"training": few, "test": none}) for n in range(3)]
+    rows = tables.alarm_table(some).rows
+    assert [row["asked"] for row in rows] == ["training"] * 3 + ["test"] * 3
+    assert rows[0]["promised 0.05"].startswith("0.500")
+    assert rows[1]["promised 0.01"].startswith("1.000")
+    assert rows[4]["promised 0.05"].startswith("0.000")
+
+
 def test_all_tables_and_pictures(results):
     flat = [one for found in results.values() for one in found]
     found = {table.title: table for table in tables.sections(flat)}
@@ -91,8 +137,7 @@ def test_all_tables_and_pictures(results):
     assert len(found[f"{name}: five tasks"].rows) == len(METHODS) - 2 + 1
     assert len(found[f"{name}: detection and routing"].rows) == 5
     assert len(found[f"{name}: novelty of single samples"].rows) >= 4
-    alarms = found["False alarms, promised and measured"].rows
-    assert {row["batch"] for row in alarms} >= {20}
+    assert {row["batch"] for row in found["False alarms of the models above"].rows} >= {20}
     accuracies, stored = tables.curves(flat)
     for figure in (draw_tasks(accuracies, name), draw_sizes(accuracies, stored, name)):
         assert figure.axes

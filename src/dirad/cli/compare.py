@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def compare(
     *,
     data: str = "mnist,fashion-mnist,digits",
-    parts: str = "main,samples,ablation,streams",
+    parts: str = "main,alarms,samples,ablation,streams",
     orders: PositiveInt = 8,
     recheck: Flag = False,
     common: Common = DEFAULTS,
@@ -54,9 +54,9 @@ def compare(
     data
         Of mnist (14 × 14), mnist-28, fashion-mnist (14 × 14), digits (scikit-learn's, 8 × 8).
     parts
-        Of main (all methods), samples (tasks that are seen briefly), ablation (what each part of
-        ours is worth), streams (recurring, gradual, early and other changes); the last three on
-        mnist.
+        Of main (all methods), alarms (false ones, of many models, on mnist and fashion-mnist),
+        samples (tasks that are seen briefly), ablation (what each part of ours is worth), streams
+        (recurring, gradual, early and other changes); the last three on mnist.
     orders
         Random orders of the classes.
     recheck
@@ -65,7 +65,9 @@ def compare(
         ought to change nothing.
     """
     from dirad.experiments.comparison import plan, tables
+    from dirad.experiments.comparison.alarms import Alarms
     from dirad.experiments.comparison.scenario import DATA
+    from dirad.experiments.streams.scoring import Life
     from dirad.report.comparison import draw_sizes, draw_tasks
 
     chosen, names = split(parts, plan.PARTS, "--parts"), split(data, DATA, "--data")
@@ -74,23 +76,25 @@ def compare(
     folder = common.out or Path("results") / "compare"
     ledger = folder / "comparison.jsonl"
     warm_up(common, "default", "paper")
+    sorts = {"streams": plan.streams(orders, common.seed)}
+    sorts["alarms"] = plan.alarms(names, orders, common.seed)
+    sorts = {name: sort for name, sort in sorts.items() if name in chosen}
+    workers = worker_count(common)
     if recheck:
         with progress_bar(common, "recheck") as progress:
-            changed = plan.recheck(jobs, ledger, workers=worker_count(common), progress=progress)
-        if "streams" in chosen:
-            with progress_bar(common, "recheck streams") as progress:
-                changed += plan.recheck_streams(
-                    common.seed, orders, ledger, workers=worker_count(common), progress=progress
-                )
+            changed = plan.recheck(jobs, ledger, workers=workers, progress=progress)
+        for name, sort in sorts.items():
+            with progress_bar(common, f"recheck {name}") as progress:
+                changed += sort.recheck(ledger, workers=workers, progress=progress)
         tell_changed(common, changed)
     with progress_bar(common, "compare") as progress:
-        results = plan.execute(jobs, ledger, workers=worker_count(common), progress=progress)
-    lives = []
-    if "streams" in chosen:
-        with progress_bar(common, "streams") as progress:
-            lives = plan.live_streams(
-                common.seed, orders, ledger, workers=worker_count(common), progress=progress
-            )
+        results = plan.execute(jobs, ledger, workers=workers, progress=progress)
+    found: dict[str, list[Any]] = {}
+    for name, sort in sorts.items():
+        with progress_bar(common, name) as progress:
+            found[name] = sort.made(ledger, workers=workers, progress=progress)
+    lives = [Life(**plain) for plain in found.get("streams", ())]
+    alarms = [Alarms(**plain) for plain in found.get("alarms", ())]
     pictures: dict[str, Figure] = {}
     with spinner(common, "drawing"):
         for name in names if "main" in chosen else ():
@@ -106,7 +110,7 @@ def compare(
             "compare",
             options,
             "Continual learning without task labels: ours and its peers",
-            [Section(*table) for table in tables.sections(results, lives)],
+            [Section(*table) for table in tables.sections(results, lives, alarms)],
             pictures=pictures,
             file="comparison",
         ),

@@ -1,24 +1,27 @@
 """Which runs a comparison consists of, made once each and kept."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from dirad.experiments.comparison.alarms import DATA as ALARM_DATA
+from dirad.experiments.comparison.alarms import measure as measure_alarms
 from dirad.experiments.comparison.methods import METHODS, NEEDS_RIVER
 from dirad.experiments.comparison.run import Result, restored, run
 from dirad.experiments.comparison.scenario import Scenario, load, standard
 from dirad.experiments.ledger import Ledger
 from dirad.experiments.runner import Progress
-from dirad.experiments.streams.scoring import Life, measure
+from dirad.experiments.streams.scoring import measure
 
-PARTS = ("main", "samples", "ablation", "streams")
+PARTS = ("main", "alarms", "samples", "ablation", "streams")
 OURS = "ours (default)"
 SAMPLES = (500, 2000, 10_000)  # of each task, in batches of 100
 FEW_SEEDS = 3  # of ablations and of streams
+MODELS_PER_ORDER = 5  # whose false alarms are counted on each data set: one per task
 ABLATED = 2000  # samples of each task in ablations
 STREAMS = ("abrupt", "recurring", "gradual", "early", "mixed", "late", "few", "swapped")
 SLOW_ON_LARGE = ("Hoeffding tree",)  # minutes per stream at 28 × 28
@@ -39,6 +42,13 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 }
 
 # What a result depends on, beside the models' own code.
+ALARM_CODE = (
+    "comparison/alarms",
+    "comparison/methods",
+    "comparison/run",
+    "comparison/scenario",
+    "pairs",
+)
 STREAM_CODE = ("streams/kinds", "streams/follow", "streams/scoring", "pairs")
 CODE = (
     "comparison/methods", "comparison/run", "comparison/scenario", "metrics", "perceptron",
@@ -49,7 +59,7 @@ Job = tuple[Scenario, int, str, dict[str, Any] | None]
 
 
 def planned(parts: Sequence[str], data: Sequence[str], orders: int, seed: int) -> list[Job]:
-    """Return every run but those of streams, the long ones first."""
+    """Return every run of a method, the long ones first."""
     numbers = range(seed, seed + orders)
     few = range(seed, seed + min(orders, FEW_SEEDS))
     jobs: list[Job] = []
@@ -145,48 +155,49 @@ def key_of(job: Job) -> str:
     return Ledger.key(scenario, order, method, json.dumps(changes, sort_keys=True))
 
 
-def live_streams(
-    seed: int,
-    orders: int,
-    ledger: Path,
-    *,
-    workers: int = 1,
-    progress: Progress | None = None,
-) -> list[Life]:
-    """Return how ours fares in streams of every kind."""
-    jobs = planned_streams(seed, orders)
-    found = _stream_book(ledger).made(
-        measure, jobs, stream_keys(jobs), workers=workers, progress=progress
-    )
-    return [Life(**plain) for plain in found]
+class Sort(NamedTuple):
+    """Runs of another sort, beside those of the methods; all depend on the same code."""
+
+    name: str
+    function: Callable[..., Any]
+    jobs: list[tuple[Any, ...]]  # what the first argument tells is the kind of a run
+    code: tuple[str, ...]
+
+    @property
+    def keys(self) -> list[str]:
+        """What each run depends on."""
+        return [Ledger.key(self.name, *job) for job in self.jobs]
+
+    def made(
+        self, ledger: Path, *, workers: int = 1, progress: Progress | None = None
+    ) -> list[Mapping[str, Any]]:
+        """Return the results of all runs; those that the ledger holds are not made again."""
+        return self._book(ledger).made(
+            self.function, self.jobs, self.keys, workers=workers, progress=progress
+        )
+
+    def recheck(
+        self, ledger: Path, *, workers: int = 1, progress: Progress | None = None
+    ) -> list[str]:
+        """Let runs by other code count again where it makes no difference."""
+        kinds = [f"{self.name}, {job[0]}" for job in self.jobs]
+        return self._book(ledger).recheck(
+            self.function, self.jobs, self.keys, kinds, workers=workers, progress=progress
+        )
+
+    def _book(self, ledger: Path) -> Ledger:
+        return Ledger(ledger, [f"experiments/{name}.py" for name in self.code])
 
 
-def recheck_streams(
-    seed: int,
-    orders: int,
-    ledger: Path,
-    *,
-    workers: int = 1,
-    progress: Progress | None = None,
-) -> list[str]:
-    """Do the same as `recheck` for streams of every kind."""
-    jobs = planned_streams(seed, orders)
-    kinds = [f"stream, {kind}" for kind, _, _ in jobs]
-    return _stream_book(ledger).recheck(
-        measure, jobs, stream_keys(jobs), kinds, workers=workers, progress=progress
-    )
-
-
-def planned_streams(seed: int, orders: int) -> list[tuple[str, str, int]]:
-    """Return (kind, preset, seed) of every stream."""
+def streams(orders: int, seed: int) -> Sort:
+    """Return how ours fares in streams of every kind: `Life`."""
     numbers = range(seed, seed + min(orders, FEW_SEEDS))
-    return [(kind, "default", number) for kind in STREAMS for number in numbers]
+    jobs = [(kind, "default", number) for kind in STREAMS for number in numbers]
+    return Sort("stream", measure, jobs, STREAM_CODE)
 
 
-def stream_keys(jobs: Sequence[tuple[str, str, int]]) -> list[str]:
-    """Return what each stream depends on."""
-    return [Ledger.key("stream", *job) for job in jobs]
-
-
-def _stream_book(ledger: Path) -> Ledger:
-    return Ledger(ledger, [f"experiments/{name}.py" for name in STREAM_CODE])
+def alarms(data: Sequence[str], orders: int, seed: int) -> Sort:
+    """Return what models say of batches of their own task: `Alarms`."""
+    numbers = range(seed, seed + MODELS_PER_ORDER * orders)
+    jobs = [(name, number) for name in ALARM_DATA if name in data for number in numbers]
+    return Sort("alarms", measure_alarms, jobs, ALARM_CODE)
