@@ -15,7 +15,7 @@ from dirad.preval.buffer import UNLABELLED, Buffer
 from dirad.preval.buffer_model import BufferModel, Look, power_mean
 from dirad.preval.calibration import calibrated, least_of, two_sided
 from dirad.preval.gates import find_modes
-from dirad.preval.prediction import Pathway, alone, gated, likeliest
+from dirad.preval.prediction import Pathway, Prediction, alone, gated, likeliest
 from dirad.preval.scale import Scale
 from dirad.preval.settings import PRESETS
 from dirad.preval.sketch import Sketch
@@ -332,6 +332,24 @@ def test_the_likeliest_sources_are_the_most_correlated(seed):
             for j in range(6)
             if j != target
         }
-        best = sorted(like, key=lambda j: -like[j])[:3]
-        assert set(np.flatnonzero(row)) == set(best)
+        best = sorted(like, key=lambda j: -like[j])
+        assert set(np.flatnonzero(row)) == set(best[:3])
+        further = likeliest(states, np.array([target]), 2, near=2)
+        assert set(np.flatnonzero(further)) == set(best[2:4])
     assert likeliest(states, targets, 5).all()
+
+
+def test_of_many_inputs_the_closest_predict_nothing():
+    rng = np.random.default_rng(0)
+    smooth = np.cumsum(rng.normal(size=(400, 30)), axis=1)  # neighbours are alike
+    X = (smooth - smooth.mean(axis=0)) / smooth.std(axis=0)
+    network = new_state(30, 0, seed=0).network
+    own = PRESETS["default"].replace(sources=5)
+    for near, closest in ((0.0, 1), (0.2, 3)):  # of 20 inputs beyond ten: four
+        l1 = Prediction(network, X, own.replace(near=near), 0)
+        middle = next(path for path in l1.pathways if path.target == 15)
+        usable = np.flatnonzero(middle.adaptation.state.network.usable)
+        assert len(usable) == 5
+        assert abs(usable - 15).min() == closest
+    with pytest.raises(ValueError, match=r"near must be in \[0, 1\)"):
+        own.replace(near=1.0)

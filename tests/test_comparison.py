@@ -184,7 +184,7 @@ def test_one_run_of_each_kind_is_made_again_after_a_change(tmp_path, monkeypatch
 
 
 def test_ablations_are_settings_that_exist():
-    for changes in plan.ABLATIONS.values():
+    for changes in [*plan.ABLATIONS.values(), *plan.LARGE_ABLATIONS.values()]:
         settings = settings_for(standard("mnist"), **changes)
         for name, value in changes.items():
             assert getattr(settings, name) == value
@@ -197,7 +197,30 @@ def test_the_plan_names_every_run_once():
     jobs = plan.planned(plan.PARTS, ("mnist", "mnist-28", "fashion-mnist", "digits"), 8, 0)
     keys = [plan.key_of(job) for job in jobs]
     assert len(set(keys)) == len(keys)
-    assert sum(job[0].data == "mnist-28" for job in jobs) == 8 * (len(METHODS) - 1)
+    large = [job for job in jobs if job[0].data == "mnist-28"]
+    ablated = len(plan.LARGE_ABLATIONS) * plan.FEW_SEEDS
+    assert len(large) == 8 * (len(METHODS) - 1) + ablated
+    assert {job[2] for job in jobs} >= {*plan.SIZED, *plan.ABLATIONS, *plan.LARGE_ABLATIONS}
+
+
+def test_sizes_beside_one_another(results):
+    done = [one for name in METHODS for one in results[name]]
+    done += [replace(results["ours (default)"][0], method=name, stored=7) for name in plan.SIZED]
+    done = [replace(one, scenario=standard("mnist")) for one in done]
+    found = {table.title: table for table in tables.sections(done)}
+    sizes = found["Split-MNIST, 14 × 14: size against accuracy"]
+    assert [row["method"] for row in sizes.rows[: len(plan.SIZED)]] == [*plan.SIZED]
+    assert {row["method"] for row in sizes.rows} > {*plan.SIZED, "ours (default)"}
+    assert len(found["Split-MNIST, 14 × 14: five tasks"].rows) == len(METHODS) - 2 + 1
+    points = tables.sized_points(done)
+    assert [label for _, _, label in points] == [
+        "1",
+        "24",
+        "3",
+        "6",
+        "",
+    ]
+    assert draw_sizes(*tables.curves(done), "sizes", points).axes
 
 
 def test_ours_is_told_nothing_of_tasks():

@@ -323,6 +323,26 @@ def in_tree(*keys, value):
     return change
 
 
+def test_files_from_before_a_setting_was_there_are_read(tmp_path):
+    X, y = samples(0, 300)
+    model = PREVALClassifier(**PREVAL).partial_fit(X, y)
+
+    def without(found, _):
+        places = [found]
+        while places:
+            inner = places.pop()
+            if isinstance(inner, dict):
+                inner.pop("near", None)
+                places += inner.values()
+            elif isinstance(inner, list):
+                places += inner
+
+    assert model._system.settings.near > 0
+    again = dirad.load(forged(model, tmp_path, without))
+    assert again._system.settings.near == 0
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
 def cycle(_, arrays):
     """Let a modulatory node, made up, feed itself."""
     prefix = "model/network_"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def compare(
     *,
     data: str = "mnist,fashion-mnist,digits",
-    parts: str = "main,alarms,samples,ablation,streams",
+    parts: str = "main,sizes,alarms,samples,ablation,streams",
     orders: PositiveInt = 8,
     recheck: Flag = False,
     common: Common = DEFAULTS,
@@ -54,9 +54,10 @@ def compare(
     data
         Of mnist (14 × 14), mnist-28, fashion-mnist (14 × 14), digits (scikit-learn's, 8 × 8).
     parts
-        Of main (all methods), alarms (false ones, of many models, on mnist and fashion-mnist),
-        samples (tasks that are seen briefly), ablation (what each part of ours is worth), streams
-        (recurring, gradual, early and other changes); the last three on mnist.
+        Of main (all methods), sizes (ours, smaller and larger), alarms (false ones, of many models,
+        on mnist and fashion-mnist), samples (tasks that are seen briefly), ablation (what each part
+        of ours is worth), streams (recurring, gradual, early and other changes); all but main and
+        alarms on mnist.
     orders
         Random orders of the classes.
     recheck
@@ -99,11 +100,11 @@ def compare(
     with spinner(common, "drawing"):
         for name in names if "main" in chosen else ():
             some = [one for one in results if one.scenario == plan.standard(name)]
-            some = [one for one in some if not tables.ablated(one)]
             accuracies, stored = tables.curves(some)
             title = plan.standard(name).name
             pictures[f"{name}-tasks"] = draw_tasks(accuracies, title)
-            pictures[f"{name}-sizes"] = draw_sizes(accuracies, stored, title)
+            sizes = tables.sized_points(some)
+            pictures[f"{name}-sizes"] = draw_sizes(accuracies, stored, title, sizes)
     options: dict[str, Any] = {"data": data, "parts": parts, "orders": orders, "seed": common.seed}
     deliver(
         Outcome(

@@ -158,10 +158,12 @@ def reduced(network: Network, outputs: NDArray[np.int64]) -> Network:
     return result
 
 
-def likeliest(states: NDArray, targets: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
+def likeliest(
+    states: NDArray, targets: NDArray[np.int64], most: int, near: int = 0
+) -> NDArray[np.bool_]:
     """Return which nodes are the most correlated with each target: (targets, nodes).
 
-    A target is not counted among its own.
+    A target is not counted among its own, nor are the `near` most correlated of all.
     """
     n = states.shape[1]
     if n - 1 <= most:
@@ -174,8 +176,12 @@ def likeliest(states: NDArray, targets: NDArray[np.int64], most: int) -> NDArray
         some = targets[start : start + MANY]
         likeness = np.abs(centred[:, some].T @ centred)
         likeness[np.arange(len(some)), some] = -1.0
-        chosen = np.argpartition(-likeness, most - 1, axis=1)[:, :most]
-        np.put_along_axis(result[start : start + MANY], chosen, True, axis=1)
+        part = result[start : start + MANY]
+        chosen = np.argpartition(-likeness, near + most - 1, axis=1)[:, : near + most]
+        np.put_along_axis(part, chosen, True, axis=1)
+        if near:
+            closest = np.argpartition(-likeness, near - 1, axis=1)[:, :near]
+            np.put_along_axis(part, closest, False, axis=1)
     return result
 
 
@@ -350,6 +356,8 @@ class Prediction:
         params = self.settings.l1
         transfer = LINEAR if self.settings.standardize else LOGISTIC  # beyond [0, 1], or within
         modes = np.zeros(len(X), np.int64) if self.gates is None else self.gates.modes
+        # Of many inputs the closest to a target predict it whatever the task (neighbouring pixels).
+        near = int(self.settings.near * max(self.l0.n_inputs - 2 * self.settings.sources, 0))
         for mode in range(int(modes.max()) + 1):
             part = states[modes == mode]
             if self.gates is not None:  # all samples of a mode are a batch
@@ -359,7 +367,7 @@ class Prediction:
                 )
             usable = allowed
             if self.settings.sources:
-                usable = allowed & likeliest(part, self.targets, self.settings.sources)
+                usable = allowed & likeliest(part, self.targets, self.settings.sources, near)
             for row, target in zip(usable, self.targets, strict=True):
                 # The seed of a pathway depends on the node it predicts, not on its neighbours.
                 own = int(bits(self.seed, PATHWAY, mode, int(self.nodes[target]))) >> 1

@@ -31,6 +31,7 @@ class Settings:
     modes: int = 0  # ours: most modes of a class, each with pathways of its own; 0: no gates
     mode_samples: int = 80  # ours: samples that a mode has at least, on average
     sources: int = 0  # ours: most correlated nodes that a pathway chooses from; 0: all
+    near: float = 0.0  # ours: of these the closest that it passes over, per input beyond 2·sources
     gates: Params = field(default_factory=lambda: preset("default"))  # of the network that tells
     prediction: str = "grown"  # ours: L1, or in its place "linear" regression or the "mean"
     score: str = "squared"  # ours: error by which samples are routed; of "modes", each by itself
@@ -80,8 +81,9 @@ class Settings:
             raise ValueError(f"false_alarms must be in [0, 1), got {self.false_alarms!r}")
         if self.steps_per_batch < 1:
             raise ValueError(f"steps_per_batch must be at least 1, got {self.steps_per_batch!r}")
-        if not 0 <= self.held_out < 1:
-            raise ValueError(f"held_out must be in [0, 1), got {self.held_out!r}")
+        for name in ("held_out", "near"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)!r}")
 
     def replace(self, **changes: Any) -> "Settings":
         """Return a copy with some constants changed; an unknown name is an error."""
@@ -121,6 +123,7 @@ PRESETS: dict[str, Settings] = {
         connectivity="apart",
         modes=12,
         sources=100,
+        near=0.025,
         score="modes",
         gates=preset(
             "default",

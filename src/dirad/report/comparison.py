@@ -87,9 +87,15 @@ def draw_tasks(accuracies: Mapping[str, NDArray], title: str) -> Figure:
 
 
 def draw_sizes(
-    accuracies: Mapping[str, NDArray], stored: Mapping[str, float], title: str
+    accuracies: Mapping[str, NDArray],
+    stored: Mapping[str, float],
+    title: str,
+    sizes: Sequence[tuple[float, float, str]] = (),
 ) -> Figure:
-    """Draw the share of mistakes at the end against the numbers that are stored, by method."""
+    """Draw the share of mistakes at the end against the numbers that are stored, by method.
+
+    `sizes` are points of ours, by rising size, that a line joins: numbers, accuracy, modes.
+    """
     figure = Figure(figsize=(8.5, 5.5), layout="constrained")
     axes = figure.subplots()
     points = [
@@ -112,6 +118,17 @@ def draw_sizes(
             color=colour, va="center", fontweight="bold" if ours else "normal",
             arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkA": 0, "shrinkB": 4},
         )  # fmt: skip
+    if len(sizes) > 1:
+        numbers, final, modes = zip(*sizes, strict=True)
+        mistaken = [1.0 - value for value in final]
+        axes.plot(numbers, mistaken, "o-", ms=4, lw=1.2, color=NAMED[OURS], zorder=1)
+        for number, mistake, label in zip(numbers, mistaken, modes, strict=True):
+            axes.annotate(
+                label, (number, mistake), (-5, 6), textcoords="offset points", ha="right",
+                fontsize=7.5, color=NAMED[OURS],
+            )  # fmt: skip
+        axes.plot([], [], "o-", ms=4, lw=1.2, color=NAMED[OURS], label="ours, by modes per class")
+        axes.legend(loc="lower right", frameon=False, fontsize=8.5)
     axes.set_xlabel("numbers stored at the end (parameters and samples)")
     axes.set_ylabel("mistakes over all classes after the last task")
     axes.spines[["top", "right"]].set_visible(False)

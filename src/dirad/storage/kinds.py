@@ -6,7 +6,7 @@ that names the path. What is read is decided by the kinds alone, never by the fi
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -338,10 +338,12 @@ class Object(Kind):
         make: Callable[..., Any],
         fields: Mapping[str, Kind],
         check: Callable[[Any], None] | None = None,
+        later: Container[str] = (),
     ) -> None:
         self.make = make
         self.fields = dict(fields)
         self.check = check
+        self.later = later  # fields that older files lack: left to `make`
 
     def pack(self, value: Any, box: Box, path: str) -> dict:
         return {
@@ -350,11 +352,13 @@ class Object(Kind):
         }
 
     def unpack(self, packed: Any, box: Box, path: str) -> Any:
-        if not isinstance(packed, dict) or set(packed) != set(self.fields):
+        needed = {name for name in self.fields if name not in self.later}
+        if not isinstance(packed, dict) or not needed <= set(packed) <= set(self.fields):
             raise ModelError(f"{path}: the fields must be {', '.join(self.fields)}")
         found = {
             name: kind.unpack(packed[name], box, f"{path}/{name}")
             for name, kind in self.fields.items()
+            if name in packed
         }
         self._same_lengths(found, path)
         try:
@@ -370,7 +374,7 @@ class Object(Kind):
     def _same_lengths(self, found: dict[str, Any], path: str) -> None:
         lengths: dict[str, int] = {}
         for name, kind in self.fields.items():
-            if isinstance(kind, Array) and found[name] is not None:
+            if isinstance(kind, Array) and found.get(name) is not None:
                 for symbol, length in zip(kind.shape, found[name].shape, strict=True):
                     if isinstance(symbol, str) and lengths.setdefault(symbol, length) != length:
                         raise ModelError(

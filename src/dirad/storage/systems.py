@@ -55,7 +55,11 @@ from dirad.storage.networks import (
 COUNT = Whole(0)
 
 SETTINGS = Shared(
-    Object(Settings, options_of(Settings, CHOICES, dict.fromkeys(("l0", "l1", "gates"), PARAMS)))
+    Object(
+        Settings,
+        options_of(Settings, CHOICES, dict.fromkeys(("l0", "l1", "gates"), PARAMS)),
+        later=("near",),
+    )
 )
 
 # ------------------------------------------------------------------ L1

@@ -17,8 +17,10 @@ from dirad.experiments.ledger import Ledger
 from dirad.experiments.runner import Progress
 from dirad.experiments.streams.scoring import measure
 
-PARTS = ("main", "alarms", "samples", "ablation", "streams")
+PARTS = ("main", "sizes", "alarms", "samples", "ablation", "streams")
 OURS = "ours (default)"
+# Ours, smaller and larger: modes of a class (the preset has 12), by how tables call it.
+SIZED = {f"ours, {modes} mode{'s' * (modes > 1)} per class": modes for modes in (1, 3, 6, 24)}
 SAMPLES = (500, 2000, 10_000)  # of each task, in batches of 100
 FEW_SEEDS = 3  # of ablations and of streams
 MODELS_PER_ORDER = 5  # whose false alarms are counted on each data set: one per task
@@ -39,6 +41,11 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "no detection: one model": {"false_alarms": 0.0},
     "no opinion before a model is stable": {"begin": 2000},
     "models grown on top of earlier ones": {"models": "shared"},
+}
+# The same at 28 × 28: what makes a difference only there.
+LARGE_ABLATIONS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "the closest inputs predict too": {"near": 0.0},
 }
 
 # What a result depends on, beside the models' own code.
@@ -71,6 +78,12 @@ def planned(parts: Sequence[str], data: Sequence[str], orders: int, seed: int) -
                 for order in numbers
             ]
     base = standard("mnist")
+    if "sizes" in parts:
+        jobs += [
+            (base, order, name, {"modes": modes})
+            for name, modes in SIZED.items()
+            for order in numbers
+        ]
     if "samples" in parts:
         jobs += [
             (replace(base, per_task=samples, batch_size=100), order, OURS, {})
@@ -78,9 +91,14 @@ def planned(parts: Sequence[str], data: Sequence[str], orders: int, seed: int) -
             for order in numbers
         ]
     if "ablation" in parts:
-        shorter = replace(base, per_task=ABLATED)
+        chosen = [("mnist", ABLATIONS)]
+        if "mnist-28" in data:
+            chosen.append(("mnist-28", LARGE_ABLATIONS))
         jobs += [
-            (shorter, order, name, changes) for name, changes in ABLATIONS.items() for order in few
+            (replace(standard(name), per_task=ABLATED), order, ablation, changes)
+            for name, ablations in chosen
+            for ablation, changes in ablations.items()
+            for order in few
         ]
     return jobs
 
