@@ -206,7 +206,7 @@ def test_the_plan_names_every_run_once():
 def test_sizes_beside_one_another(results):
     done = [one for name in METHODS for one in results[name]]
     done += [replace(results["ours (default)"][0], method=name, stored=7) for name in plan.SIZED]
-    done = [replace(one, scenario=standard("mnist")) for one in done]
+    done = [replace(one, scenario=replace(TINY, data="mnist")) for one in done]
     found = {table.title: table for table in tables.sections(done)}
     sizes = found["Split-MNIST, 14 × 14: size against accuracy"]
     assert [row["method"] for row in sizes.rows[: len(plan.SIZED)]] == [*plan.SIZED]

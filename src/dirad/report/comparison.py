@@ -104,8 +104,9 @@ def draw_sizes(
     ]
     axes.set_xscale("log")
     axes.set_yscale("log")
-    sizes, mistakes, _ = zip(*points, strict=True)
-    axes.set_xlim(min(sizes) / 1.6, max(sizes) * 9)
+    ours_by_size = [(number, 1.0 - accuracy, modes) for number, accuracy, modes in sizes]
+    numbers, mistakes, _ = zip(*points, *ours_by_size, strict=True)
+    axes.set_xlim(min(numbers) / 1.6, max(numbers) * 9)
     axes.set_ylim(max(mistakes) * 1.9, min(mistakes) / 1.35)  # fewer mistakes: higher
     ticks = [t for t in (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 0.8) if t <= max(mistakes) * 1.1]
     axes.set_yticks(ticks, [f"{tick:.0%}" for tick in ticks])
@@ -118,16 +119,15 @@ def draw_sizes(
             color=colour, va="center", fontweight="bold" if ours else "normal",
             arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkA": 0, "shrinkB": 4},
         )  # fmt: skip
-    if len(sizes) > 1:
-        numbers, final, modes = zip(*sizes, strict=True)
-        mistaken = [1.0 - value for value in final]
-        axes.plot(numbers, mistaken, "o-", ms=4, lw=1.2, color=NAMED[OURS], zorder=1)
-        for number, mistake, label in zip(numbers, mistaken, modes, strict=True):
+    if len(ours_by_size) > 1:
+        x, y, _ = zip(*ours_by_size, strict=True)
+        label = "ours, by modes per class"
+        axes.plot(x, y, "o-", ms=4, lw=1.2, color=NAMED[OURS], zorder=1, label=label)
+        for number, mistake, text in ours_by_size:
             axes.annotate(
-                label, (number, mistake), (-5, 6), textcoords="offset points", ha="right",
+                text, (number, mistake), (-5, 6), textcoords="offset points", ha="right",
                 fontsize=7.5, color=NAMED[OURS],
             )  # fmt: skip
-        axes.plot([], [], "o-", ms=4, lw=1.2, color=NAMED[OURS], label="ours, by modes per class")
         axes.legend(loc="lower right", frameon=False, fontsize=8.5)
     axes.set_xlabel("numbers stored at the end (parameters and samples)")
     axes.set_ylabel("mistakes over all classes after the last task")
