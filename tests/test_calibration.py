@@ -332,24 +332,56 @@ def test_the_likeliest_sources_are_the_most_correlated(seed):
             for j in range(6)
             if j != target
         }
-        best = sorted(like, key=lambda j: -like[j])
-        assert set(np.flatnonzero(row)) == set(best[:3])
-        further = likeliest(states, np.array([target]), 2, near=2)
-        assert set(np.flatnonzero(further)) == set(best[2:4])
+        best = sorted(like, key=lambda j: -like[j])[:3]
+        assert set(np.flatnonzero(row)) == set(best)
     assert likeliest(states, targets, 5).all()
 
 
-def test_of_many_inputs_the_closest_predict_nothing():
+@given(SEEDS, st.integers(1, 12))
+def test_the_closest_are_half_of_the_related_at_most(seed, near):
+    rng = np.random.default_rng(seed)
+    states = rng.normal(size=(100, 5)) @ rng.normal(size=(5, 20)) + rng.normal(size=(100, 20))
+    chosen = likeliest(states, np.arange(20), 6, near=near, n_inputs=16)  # four hidden nodes
+    for row, target in zip(chosen, range(20), strict=True):
+        like = {
+            j: abs(np.corrcoef(states[:, j], states[:, target])[0, 1])
+            for j in range(20)
+            if j != target
+        }
+        best = sorted(like, key=lambda j: -like[j])
+        if target < 16:
+            inputs = [j for j in best if j < 16]
+            related = [j for j in inputs if like[j] > np.sqrt(2 * np.log(16) / 100)]
+            passed = inputs[: min(near, len(related) // 2)]
+            best = [j for j in best if j not in passed]
+        assert set(np.flatnonzero(row)) == set(best[:6])
+
+
+def usable_for(l1, target):
+    """Return the states that the pathway of a target may grow from."""
+    path = next(path for path in l1.pathways if path.target == target)
+    return np.flatnonzero(path.adaptation.state.network.usable)
+
+
+def test_neighbours_among_many_inputs_do_not_predict():
     rng = np.random.default_rng(0)
     smooth = np.cumsum(rng.normal(size=(400, 30)), axis=1)  # neighbours are alike
     X = (smooth - smooth.mean(axis=0)) / smooth.std(axis=0)
     network = new_state(30, 0, seed=0).network
-    own = PRESETS["default"].replace(sources=5)
-    for near, closest in ((0.0, 1), (0.2, 3)):  # of 20 inputs beyond ten: four
-        l1 = Prediction(network, X, own.replace(near=near), 0)
-        middle = next(path for path in l1.pathways if path.target == 15)
-        usable = np.flatnonzero(middle.adaptation.state.network.usable)
+    own = PRESETS["default"].replace(sources=5, modes=1)
+    for near, distance in ((0.0, 1), (0.2, 3)):  # of 20 inputs beyond ten: four
+        usable = usable_for(Prediction(network, X, own.replace(near=near), 0), 15)
         assert len(usable) == 5
-        assert abs(usable - 15).min() == closest
+        assert abs(usable - 15).min() == distance
     with pytest.raises(ValueError, match=r"near must be in \[0, 1\)"):
         own.replace(near=1.0)
+
+
+def test_where_inputs_have_few_relatives_half_of_them_predict():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(500, 10)), 7, axis=1) + 0.5 * rng.normal(size=(500, 70))
+    network = new_state(70, 0, seed=0).network
+    settings = PRESETS["default"].replace(sources=6, modes=1, near=0.9)
+    l1 = Prediction(network, X, settings, 0)
+    for target in range(70):  # of six relatives three are passed over
+        assert np.count_nonzero(usable_for(l1, target) // 7 == target // 7) == 3

@@ -204,23 +204,23 @@ def test_the_plan_names_every_run_once():
 
 
 def test_sizes_beside_one_another(results):
-    done = [one for name in METHODS for one in results[name]]
-    done += [replace(results["ours (default)"][0], method=name, stored=7) for name in plan.SIZED]
-    done = [replace(one, scenario=replace(TINY, data="mnist")) for one in done]
+    done = [replace(one, scenario=replace(TINY, data="mnist")) for one in results["ours (default)"]]
+    stored = dict(zip(plan.SIZED, (5, 70, 60, 10**7), strict=True))  # 6 modes kept fewer than 3
+    done += [replace(done[0], method=name, stored=n) for name, n in stored.items()]
     found = {table.title: table for table in tables.sections(done)}
-    sizes = found["Split-MNIST, 14 × 14: size against accuracy"]
-    assert [row["method"] for row in sizes.rows[: len(plan.SIZED)]] == [*plan.SIZED]
-    assert {row["method"] for row in sizes.rows} > {*plan.SIZED, "ours (default)"}
-    assert len(found["Split-MNIST, 14 × 14: five tasks"].rows) == len(METHODS) - 2 + 1
+    rows = found["Split-MNIST, 14 × 14: size against accuracy"].rows
+    by_size = [1, 6, 3, 12, 24]
+    assert [row["numbers stored"] for row in rows[:3]] == ["5", "60", "70"]
+    assert rows[3]["method"] == "ours (default)"
+    assert len(found["Split-MNIST, 14 × 14: five tasks"].rows) == 2  # and EWC, driven
     points = tables.sized_points(done)
-    assert [label for _, _, label in points] == [
-        "1",
-        "24",
-        "3",
-        "6",
-        "",
-    ]
-    assert draw_sizes(*tables.curves(done), "sizes", points).axes
+    assert [modes for _, _, modes in points] == by_size
+    (axes,) = draw_sizes(*tables.curves(done), "sizes", points).axes
+    (line,) = [line for line in axes.lines if len(line.get_xdata()) > 1]
+    assert list(line.get_xdata()) == [number for number, _, _ in points]
+    assert {str(n) for n in by_size} <= {text.get_text() for text in axes.texts}
+    (axes,) = draw_sizes(*tables.curves(done), "one size", points[:1]).axes
+    assert not [line for line in axes.lines if len(line.get_xdata()) > 1]
 
 
 def test_ours_is_told_nothing_of_tasks():

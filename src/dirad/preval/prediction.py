@@ -159,11 +159,12 @@ def reduced(network: Network, outputs: NDArray[np.int64]) -> Network:
 
 
 def likeliest(
-    states: NDArray, targets: NDArray[np.int64], most: int, near: int = 0
+    states: NDArray, targets: NDArray[np.int64], most: int, *, near: int = 0, n_inputs: int = 0
 ) -> NDArray[np.bool_]:
     """Return which nodes are the most correlated with each target: (targets, nodes).
 
-    A target is not counted among its own, nor are the `near` most correlated of all.
+    A target is not counted among its own. Of an input up to `near` inputs, the first nodes, are
+    passed over, the most correlated ones: at most half of those related to it at all.
     """
     n = states.shape[1]
     if n - 1 <= most:
@@ -176,13 +177,32 @@ def likeliest(
         some = targets[start : start + MANY]
         likeness = np.abs(centred[:, some].T @ centred)
         likeness[np.arange(len(some)), some] = -1.0
-        part = result[start : start + MANY]
-        chosen = np.argpartition(-likeness, near + most - 1, axis=1)[:, : near + most]
-        np.put_along_axis(part, chosen, True, axis=1)
         if near:
-            closest = np.argpartition(-likeness, near - 1, axis=1)[:, :near]
-            np.put_along_axis(part, closest, False, axis=1)
+            rows = np.flatnonzero(some < n_inputs)
+            close, columns = closest(likeness[rows, :n_inputs], near, len(states))
+            likeness[rows[close], columns] = -1.0
+        chosen = np.argpartition(-likeness, most - 1, axis=1)[:, :most]
+        part = result[start : start + MANY]
+        np.put_along_axis(part, chosen, True, axis=1)
+        part &= likeness >= 0.0
     return result
+
+
+def closest(
+    likeness: NDArray, near: int, n_samples: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return rows and columns of the most alike: up to `near` a row, and half of the related.
+
+    `likeness` has the correlations, without sign, in so many samples. Related is what exceeds the
+    largest of as many that chance would give.
+    """
+    by_chance = np.sqrt(2.0 * np.log(likeness.shape[1]) / n_samples)
+    count = np.minimum(near, np.count_nonzero(likeness > by_chance, axis=1) // 2)
+    columns = np.argpartition(-likeness, near - 1, axis=1)[:, :near]
+    order = np.argsort(-np.take_along_axis(likeness, columns, axis=1), axis=1, kind="stable")
+    columns = np.take_along_axis(columns, order, axis=1)
+    rows, places = np.nonzero(np.arange(near) < count[:, None])
+    return rows, columns[rows, places]
 
 
 def gated(pathways: Sequence[Pathway], targets: Sequence[int], n_modes: int) -> Network:
@@ -356,8 +376,9 @@ class Prediction:
         params = self.settings.l1
         transfer = LINEAR if self.settings.standardize else LOGISTIC  # beyond [0, 1], or within
         modes = np.zeros(len(X), np.int64) if self.gates is None else self.gates.modes
-        # Of many inputs the closest to a target predict it whatever the task (neighbouring pixels).
-        near = int(self.settings.near * max(self.l0.n_inputs - 2 * self.settings.sources, 0))
+        # Neighbours among many inputs, as pixels are, predict one another whatever the task.
+        n_inputs = self.l0.n_inputs
+        near = int(self.settings.near * max(n_inputs - 2 * self.settings.sources, 0))
         for mode in range(int(modes.max()) + 1):
             part = states[modes == mode]
             if self.gates is not None:  # all samples of a mode are a batch
@@ -367,7 +388,9 @@ class Prediction:
                 )
             usable = allowed
             if self.settings.sources:
-                usable = allowed & likeliest(part, self.targets, self.settings.sources, near)
+                usable = allowed & likeliest(
+                    part, self.targets, self.settings.sources, near=near, n_inputs=n_inputs
+                )
             for row, target in zip(usable, self.targets, strict=True):
                 # The seed of a pathway depends on the node it predicts, not on its neighbours.
                 own = int(bits(self.seed, PATHWAY, mode, int(self.nodes[target]))) >> 1

@@ -31,7 +31,7 @@ class Settings:
     modes: int = 0  # ours: most modes of a class, each with pathways of its own; 0: no gates
     mode_samples: int = 80  # ours: samples that a mode has at least, on average
     sources: int = 0  # ours: most correlated nodes that a pathway chooses from; 0: all
-    near: float = 0.0  # ours: of these the closest that it passes over, per input beyond 2·sources
+    near: float = 0.0  # ours: closest inputs that predict no input, per input beyond 2·sources
     gates: Params = field(default_factory=lambda: preset("default"))  # of the network that tells
     prediction: str = "grown"  # ours: L1, or in its place "linear" regression or the "mean"
     score: str = "squared"  # ours: error by which samples are routed; of "modes", each by itself

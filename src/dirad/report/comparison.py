@@ -90,7 +90,7 @@ def draw_sizes(
     accuracies: Mapping[str, NDArray],
     stored: Mapping[str, float],
     title: str,
-    sizes: Sequence[tuple[float, float, str]] = (),
+    sizes: Sequence[tuple[float, float, int]] = (),
 ) -> Figure:
     """Draw the share of mistakes at the end against the numbers that are stored, by method.
 
@@ -123,9 +123,9 @@ def draw_sizes(
         x, y, _ = zip(*ours_by_size, strict=True)
         label = "ours, by modes per class"
         axes.plot(x, y, "o-", ms=4, lw=1.2, color=NAMED[OURS], zorder=1, label=label)
-        for number, mistake, text in ours_by_size:
+        for number, mistake, modes in ours_by_size:
             axes.annotate(
-                text, (number, mistake), (-5, 6), textcoords="offset points", ha="right",
+                str(modes), (number, mistake), (-5, 6), textcoords="offset points", ha="right",
                 fontsize=7.5, color=NAMED[OURS],
             )  # fmt: skip
         axes.legend(loc="lower right", frameon=False, fontsize=8.5)

@@ -1,7 +1,7 @@
 """Which runs a comparison consists of, made once each and kept."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -23,8 +23,8 @@ OURS = "ours (default)"
 SIZED = {f"ours, {modes} mode{'s' * (modes > 1)} per class": modes for modes in (1, 3, 6, 24)}
 SAMPLES = (500, 2000, 10_000)  # of each task, in batches of 100
 FEW_SEEDS = 3  # of ablations and of streams
-MODELS_PER_ORDER = 5  # whose false alarms are counted on each data set: one per task
-ABLATED = 2000  # samples of each task in ablations
+MODELS_PER_ORDER = 5  # whose false alarms are counted on each data set, for every order asked for
+ABLATION_SAMPLES = 2000  # of each task
 STREAMS = ("abrupt", "recurring", "gradual", "early", "mixed", "late", "few", "swapped")
 SLOW_ON_LARGE = ("Hoeffding tree",)  # minutes per stream at 28 × 28
 
@@ -70,18 +70,19 @@ def planned(parts: Sequence[str], data: Sequence[str], orders: int, seed: int) -
     numbers = range(seed, seed + orders)
     few = range(seed, seed + min(orders, FEW_SEEDS))
     jobs: list[Job] = []
+    large = [name for name in data if name == "mnist-28"]
+    others = [name for name in data if name != "mnist-28"]
     if "main" in parts:
-        for name in sorted(data, key=lambda name: name != "mnist-28"):
-            jobs += [
-                (standard(name), order, method, None)
-                for method in methods_on(name)
-                for order in numbers
-            ]
+        jobs += [job for name in large for job in on_all_methods(name, numbers)]
+    if "ablation" in parts and large:
+        jobs += ablations("mnist-28", LARGE_ABLATIONS, few)
+    if "main" in parts:
+        jobs += [job for name in others for job in on_all_methods(name, numbers)]
     base = standard("mnist")
     if "sizes" in parts:
         jobs += [
             (base, order, name, {"modes": modes})
-            for name, modes in SIZED.items()
+            for name, modes in reversed(SIZED.items())
             for order in numbers
         ]
     if "samples" in parts:
@@ -91,22 +92,21 @@ def planned(parts: Sequence[str], data: Sequence[str], orders: int, seed: int) -
             for order in numbers
         ]
     if "ablation" in parts:
-        chosen = [("mnist", ABLATIONS)]
-        if "mnist-28" in data:
-            chosen.append(("mnist-28", LARGE_ABLATIONS))
-        jobs += [
-            (replace(standard(name), per_task=ABLATED), order, ablation, changes)
-            for name, ablations in chosen
-            for ablation, changes in ablations.items()
-            for order in few
-        ]
+        jobs += ablations("mnist", ABLATIONS, few)
     return jobs
 
 
-def methods_on(data: str) -> list[str]:
-    """Return the methods that are run on a data set."""
+def on_all_methods(data: str, orders: Iterable[int]) -> list[Job]:
+    """Return the runs of every method on a data set."""
     large = data == "mnist-28"
-    return [name for name in METHODS if not (large and name in SLOW_ON_LARGE)]
+    methods = [name for name in METHODS if not (large and name in SLOW_ON_LARGE)]
+    return [(standard(data), order, method, None) for method in methods for order in orders]
+
+
+def ablations(data: str, changes: Mapping[str, dict[str, Any]], orders: Iterable[int]) -> list[Job]:
+    """Return the runs of ours on a data set, changed in every way."""
+    shorter = replace(standard(data), per_task=ABLATION_SAMPLES)
+    return [(shorter, order, name, changes[name]) for name in changes for order in orders]
 
 
 def check(jobs: Sequence[Job]) -> None:
@@ -173,8 +173,8 @@ def key_of(job: Job) -> str:
     return Ledger.key(scenario, order, method, json.dumps(changes, sort_keys=True))
 
 
-class Sort(NamedTuple):
-    """Runs of another sort, beside those of the methods; all depend on the same code."""
+class Series(NamedTuple):
+    """Runs beside those of the methods, that all depend on the same code."""
 
     name: str
     function: Callable[..., Any]
@@ -207,15 +207,18 @@ class Sort(NamedTuple):
         return Ledger(ledger, [f"experiments/{name}.py" for name in self.code])
 
 
-def streams(orders: int, seed: int) -> Sort:
-    """Return how ours fares in streams of every kind: `Life`."""
+def streams(orders: int, seed: int) -> Series:
+    """Return the runs that tell how ours fares in streams of every kind; each makes a `Life`."""
     numbers = range(seed, seed + min(orders, FEW_SEEDS))
     jobs = [(kind, "default", number) for kind in STREAMS for number in numbers]
-    return Sort("stream", measure, jobs, STREAM_CODE)
+    return Series("stream", measure, jobs, STREAM_CODE)
 
 
-def alarms(data: Sequence[str], orders: int, seed: int) -> Sort:
-    """Return what models say of batches of their own task: `Alarms`."""
+def alarms(data: Sequence[str], orders: int, seed: int) -> Series:
+    """Return the runs that count false alarms; each makes `Alarms`, of one model."""
+    names = [name for name in ALARM_DATA if name in data]
     numbers = range(seed, seed + MODELS_PER_ORDER * orders)
-    jobs = [(name, number) for name in ALARM_DATA if name in data for number in numbers]
-    return Sort("alarms", measure_alarms, jobs, ALARM_CODE)
+    return Series(
+        "alarms", measure_alarms, [(name, number) for name in names for number in numbers],
+        ALARM_CODE,
+    )  # fmt: skip
