@@ -87,7 +87,7 @@ def test_unseen_samples_were_never_shown():
 
 
 def test_false_alarms_are_counted_on_samples_that_were_never_shown(monkeypatch):
-    shown, asked = [], []
+    shown, asked, labels = [], [], set()
 
     class Model:
         def judge(self, X):
@@ -96,12 +96,15 @@ def test_false_alarms_are_counted_on_samples_that_were_never_shown(monkeypatch):
 
     def learned(X, y, seed):
         shown.extend(X)
-        assert len(np.unique(y)) == 2
+        labels.update(y.tolist())
+        assert len(labels) == 2
         return Model()
 
     monkeypatch.setattr(alarms, "SHOWN", 200)
     monkeypatch.setattr(alarms, "learned", learned)
     found = alarms.measure("digits", 3)
+    own = np.isin(small_digits().y_test, list(labels))
+    assert len(found.chances["test"]["20"]) == own.sum() // 20
     assert len(shown) == 200
     batches = [len(found.chances[name][str(size)]) for name in alarms.SETS for size in SIZES]
     assert len(asked) == sum(batches) > 5
@@ -128,6 +131,15 @@ def test_rates_of_alarms_by_hand():
     assert rows[0]["promised 0.05"].startswith("0.500")
     assert rows[1]["promised 0.01"].startswith("1.000")
     assert rows[4]["promised 0.05"].startswith("0.000")
+    small = {"20": [0.0], "100": [], "500": []}  # too few samples for larger batches
+    some += [alarms.Alarms("digits", n, {"training": small, "test": small}) for n in range(3)]
+    every = {
+        (row["asked"], row["data"], row["batch"]): row for row in tables.alarm_table(some).rows
+    }
+    assert len(every) == 2 * (3 + 1 + 3)
+    assert every["training", "all", 20]["promised 0.05"].startswith("0.750")
+    assert every["training", "all", 20]["models"] == 6
+    assert every["test", "digits", 20]["promised 0.01"].startswith("1.000")
 
 
 def test_all_tables_and_pictures(results):
@@ -181,6 +193,30 @@ def test_one_run_of_each_kind_is_made_again_after_a_change(tmp_path, monkeypatch
     made.clear()
     plan.execute(jobs, path)
     assert made == [(230, 0, "nearest class mean")]  # not ours: never rechecked
+
+
+def test_runs_beside_those_of_methods_are_made_once_and_rechecked(tmp_path, monkeypatch):
+    made = []
+
+    def work(data, seed):
+        made.append((data, seed))
+        return alarms.Alarms(data, seed, {})
+
+    monkeypatch.setattr(plan, "measure_alarms", work)
+    series = plan.alarms(["digits", "fashion-mnist", "mnist"], 1, 7)
+    assert series.jobs == [(name, n) for name in ("mnist", "fashion-mnist") for n in range(7, 12)]
+    path = tmp_path / "runs.jsonl"
+    first = series.made(path)
+    assert made == series.jobs
+    assert series.made(path) == first
+    assert made == series.jobs
+    lines = [json.loads(line) | {"code": "other"} for line in path.open()]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made.clear()
+    assert series.recheck(path) == []
+    assert made == [("mnist", 7), ("fashion-mnist", 7)]
+    assert series.made(path) == first
+    assert len(made) == 2
 
 
 def test_ablations_are_settings_that_exist():
@@ -242,6 +278,8 @@ def test_the_command(tmp_path, capsys):
     assert record["command"].startswith("dirad compare --data digits")
     assert (tmp_path / "comparison-digits-tasks.png").stat().st_size > 10_000
     capsys.readouterr()
+    assert command(["compare", "--data", "digits", "--parts", "alarms"]) == 2
+    assert "--parts alarms has nothing to do on --data digits" in capsys.readouterr().err
     assert command(["compare", "--data", "letters"]) == 2
     assert "--data takes mnist, mnist-28, fashion-mnist, digits, not 'letters'" in (
         capsys.readouterr().err

@@ -6,7 +6,7 @@ that names the path. What is read is decided by the kinds alone, never by the fi
 """
 
 import math
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -338,12 +338,12 @@ class Object(Kind):
         make: Callable[..., Any],
         fields: Mapping[str, Kind],
         check: Callable[[Any], None] | None = None,
-        later: Container[str] = (),
+        later: frozenset[str] = frozenset(),
     ) -> None:
         self.make = make
         self.fields = dict(fields)
         self.check = check
-        self.later = later  # fields that older files lack: left to `make`
+        self.later = later  # fields that older files lack: `make` has a default for them
 
     def pack(self, value: Any, box: Box, path: str) -> dict:
         return {
@@ -352,8 +352,8 @@ class Object(Kind):
         }
 
     def unpack(self, packed: Any, box: Box, path: str) -> Any:
-        needed = {name for name in self.fields if name not in self.later}
-        if not isinstance(packed, dict) or not needed <= set(packed) <= set(self.fields):
+        needed = self.fields.keys() - self.later
+        if not isinstance(packed, dict) or not needed <= packed.keys() <= self.fields.keys():
             raise ModelError(f"{path}: the fields must be {', '.join(self.fields)}")
         found = {
             name: kind.unpack(packed[name], box, f"{path}/{name}")

@@ -58,7 +58,7 @@ SETTINGS = Shared(
     Object(
         Settings,
         options_of(Settings, CHOICES, dict.fromkeys(("l0", "l1", "gates"), PARAMS)),
-        later=("near",),
+        later=frozenset({"near"}),
     )
 )
 
