@@ -136,7 +136,7 @@ def targets_table(rows: Sequence[Row]) -> Table:
         "Targets: the L1 of one model",
         with_laws("targets", rows, TARGETS),
         "Preset `default` on planted data, 1,200 samples, one thread. Targets are the inputs and "
-        "the hidden nodes of L0, each with a pathway per mode. A pathway chooses from the 100 "
+        "the hidden nodes of L0, each with a pathway per mode. A pathway chooses from 100 of the "
         "most correlated inputs, so that its growth does not cost more where there are more; "
         "but correlations are taken of all pairs of inputs, and each pathway keeps a mask of all "
         "of them, so that time and memory must grow with their square in the end. Before L1 adapts "
