@@ -54,7 +54,7 @@ def compare(
     data
         Of mnist (14 × 14), mnist-28, fashion-mnist (14 × 14), digits (scikit-learn's, 8 × 8).
     parts
-        Of main (all methods), sizes (ours, smaller and larger), alarms (false ones, of many models,
+        Of main (all methods), sizes (ours, smaller), alarms (false ones, of many models,
         on mnist and fashion-mnist), samples (tasks that are seen briefly), ablation (what each part
         of ours is worth), streams (recurring, gradual, early and other changes). All but main and
         alarms are on mnist; of ablation something is on mnist-28.
