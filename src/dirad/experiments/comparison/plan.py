@@ -50,12 +50,8 @@ LARGE_ABLATIONS: dict[str, dict[str, Any]] = {
 
 # What a result depends on, beside the models' own code.
 ALARM_CODE = (
-    "comparison/alarms",
-    "comparison/methods",
-    "comparison/run",
-    "comparison/scenario",
-    "pairs",
-)
+    "comparison/alarms", "comparison/methods", "comparison/run", "comparison/scenario", "pairs",
+)  # fmt: skip
 STREAM_CODE = ("streams/kinds", "streams/follow", "streams/scoring", "pairs")
 CODE = (
     "comparison/methods", "comparison/run", "comparison/scenario", "metrics", "perceptron",
@@ -216,9 +212,6 @@ def streams(orders: int, seed: int) -> Series:
 
 def alarms(data: Sequence[str], orders: int, seed: int) -> Series:
     """Return the runs that count false alarms; each makes `Alarms`, of one model."""
-    names = [name for name in ALARM_DATA if name in data]
     numbers = range(seed, seed + MODELS_PER_ORDER * orders)
-    return Series(
-        "alarms", measure_alarms, [(name, number) for name in names for number in numbers],
-        ALARM_CODE,
-    )  # fmt: skip
+    jobs = [(name, number) for name in ALARM_DATA if name in data for number in numbers]
+    return Series("alarms", measure_alarms, jobs, ALARM_CODE)

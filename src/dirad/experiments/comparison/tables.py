@@ -186,18 +186,19 @@ def matrix_table(results: Sequence[Result]) -> Table:
 def size_table(results: Sequence[Result]) -> Table:
     """Return what more modes are worth to ours, smallest first; the ceiling and QDA beside it."""
     names = (*SIZED, OURS, "QDA: Gaussian per class", "joint training, MLP")
-    by_method = {name: [one for one in results if one.method == name] for name in names}
+    by_method = {
+        name: some for name in names if (some := [one for one in results if one.method == name])
+    }
     rows: list[Row] = [
         {
             "method": name,
             "final accuracy": both([final_accuracy(one.accuracies) for one in some], 4),
             "AUROC": both([one.auroc for one in some]),
-            "numbers stored": f"{mean(one.stored for one in some):,.0f}",
+            "numbers stored": f"{_stored(some):,.0f}",
             "samples stored": f"{mean(one.samples for one in some):,.0f}",
             "seconds": f"{mean(one.seconds for one in some):.0f}",
         }
         for name, some in sorted(by_method.items(), key=lambda item: _stored(item[1]))
-        if some
     ]
     note = (
         f"Five tasks. The preset has up to {PRESETS['default'].modes} modes per class; nothing "
@@ -207,7 +208,7 @@ def size_table(results: Sequence[Result]) -> Table:
 
 
 def _stored(results: Sequence[Result]) -> float:
-    return mean(one.stored for one in results) if results else 0.0
+    return mean(one.stored for one in results)
 
 
 def sized_points(results: Sequence[Result]) -> list[tuple[float, float, int]]:
