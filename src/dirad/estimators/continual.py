@@ -1,23 +1,26 @@
 """PREVAL as a scikit-learn classifier: it learns a stream whose tasks change unannounced."""
 
+import copy
 import os
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from dirad.core.magnitudes import check_range
+from dirad.estimators.checks import checked_inputs, checked_labels
+from dirad.estimators.writing import changing, owned, writing
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.events import Event, Report
 from dirad.preval.model import Model
 from dirad.preval.settings import PRESETS, Settings
+from dirad.preval.system import System
 from dirad.preval.systems import new_system
-
-_validate: Any = validate_data  # its declared types are narrower than what it takes
 
 _SETTINGS = (
     "connectivity",
@@ -45,6 +48,27 @@ def cores() -> int:
 def threads_for(n_jobs: int | None) -> int:
     """Return the number of threads that `n_jobs` asks for."""
     return n_jobs if n_jobs is not None and n_jobs > 0 else cores()
+
+
+class View(NamedTuple):
+    """The last complete state of a stream, from which all answers come; nothing changes it."""
+
+    system: System[Any]
+    labels: tuple[Any, ...]  # by code
+    classes: NDArray  # sorted
+    n_samples: int  # seen
+
+    def probabilities(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the probability of each class: (samples, classes)."""
+        known = self.system.probabilities(X)
+        places = {label: code for code, label in enumerate(self.labels)}
+        codes = np.array([places[label] for label in self.classes.tolist()], np.int64)
+        result = np.zeros((len(X), len(codes)))
+        there = codes < known.shape[1]
+        if not there.any():  # the only labels wait for their batch
+            return np.full(result.shape, 1.0 / max(len(codes), 1))
+        result[:, there] = known[:, codes[there]]
+        return result
 
 
 class PREVALClassifier(ClassifierMixin, BaseEstimator):
@@ -80,7 +104,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         Whether a new model starts from inputs alone, or grows on top of the frozen earlier ones
         (`default`).
     max_models : int, optional
-        Most models that are kept (0: any number); the one not used for longest goes (`default`).
+        Most models that are kept (0: any number); the one not used for longest goes. `default`
+        keeps 100: where nothing ever comes back, each new model would make the next dearer.
     connectivity : {"strict", "top_down", "apart"}, optional
         Which nodes may predict which.
     T_CP, T_conf, T_SV, epsilon_IS : float, optional
@@ -162,9 +187,9 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def __str__(self) -> str:
-        if not hasattr(self, "_system"):
+        if not hasattr(self, "_view"):
             return repr(self)
-        return "\n".join([repr(self), *map(repr, self._system.models)])
+        return "\n".join([repr(self), *map(repr, self.models_)])
 
     # ---------------------------------------------------------------- learning
 
@@ -178,16 +203,18 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
                 f"requires y to be passed, but the target y is None: {type(self).__name__} learns "
                 "from labels, if only of some samples"
             )
-        X, y, missing = self._checked(X, y, reset=True)
-        if missing.all():
-            raise ValueError("Input y contains NaN alone: no sample has a label")
-        self._begin(X, np.unique(y) if self.preset == "paper" else y[:0])
-        codes = self._take(X, y, missing)
-        for _ in range(MAX_PASSES):
-            if self._settings.buffer_size or self._system.adapting is None:
-                break
-            self._system.learn(X, codes, until_stable=True)
-        return self.finish()
+        with changing(self):
+            vars(self).pop("_system", None)
+            X, y, missing = self._checked(X, y, reset=True)
+            if missing.all():
+                raise ValueError("Input y contains NaN alone: no sample has a label")
+            self._begin(X, np.unique(y) if self.preset == "paper" else y[:0])
+            codes = self._take(X, y, missing)
+            for _ in range(MAX_PASSES):
+                if self._settings.buffer_size or self._system.adapting is None:
+                    break
+                self._system.learn(X, codes, until_stable=True)
+            return self.finish()
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> "PREVALClassifier":
         """Go on with more of the stream.
@@ -196,21 +223,33 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         is cut into calls. `classes` may name classes that are still to come; `paper` needs all of
         them in the first call. With `default`, labels may be missing: all of them (None), or those
         that are None or NaN. `label` takes them when they are known.
+
+        Other threads may ask for answers meanwhile: they get those of the state before this call.
+        Threads that learn wait for each other. Samples that are refused change nothing.
         """
-        first = not hasattr(self, "_system")
-        X, y, missing = self._checked(X, y, reset=first)
-        named = y[:0] if classes is None else np.unique(np.asarray(classes))
-        if first:
-            if self.preset == "paper" and classes is None:
-                raise ValueError(
-                    "preset='paper' has an output for every class from the start: name them all "
-                    "in the first call, partial_fit(X, y, classes=...)"
+        with changing(self):
+            first = not hasattr(self, "_system")
+            X, y, missing = self._checked(X, y, reset=first)
+            named = y[:0] if classes is None else np.unique(np.asarray(classes))
+            if first:
+                if self.preset == "paper" and classes is None:
+                    raise ValueError(
+                        "preset='paper' has an output for every class from the start: name them "
+                        "all in the first call, partial_fit(X, y, classes=...)"
+                    )
+                self._check_named(y, named if classes is not None else None)
+                self._begin(X, named)
+            elif self.preset == "paper":
+                self._check_named(y, self.classes_)
+            before = self._system.samples
+            self._take(X, y, missing)
+            if first or self._system.samples > before:
+                self._publish()
+            else:  # all samples wait for their batch: nothing was learned
+                n_samples = self._view.n_samples + len(X)
+                self._view = self._view._replace(
+                    labels=tuple(self._labels), classes=self.classes_, n_samples=n_samples
                 )
-            self._check_named(y, named if classes is not None else None)
-            self._begin(X, named)
-        elif self.preset == "paper":
-            self._check_named(y, self.classes_)
-        self._take(X, y, missing)
         return self
 
     def label(self, numbers: Any, y: Any) -> "PREVALClassifier":
@@ -219,6 +258,19 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         A sample whose model has become stable meanwhile is gone, and its label of no use: a
         warning says how many.
         """
+        with changing(self):
+            late = self._label(numbers, y)
+            self._publish()
+        if late:
+            warnings.warn(
+                f"{late} of {np.size(numbers)} labels came too late: their samples are gone, since "
+                "the model that had them is stable, or had no room for them",
+                stacklevel=2,
+            )
+        return self
+
+    def _label(self, numbers: Any, y: Any) -> int:
+        """Take late labels; return how many came too late."""
         check_is_fitted(self, "_system")
         numbers = np.asarray(numbers).ravel()
         if len(numbers) and numbers.dtype.kind not in "iu":
@@ -227,7 +279,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
                 f"{numbers[0]}"
             )
         numbers = numbers.astype(np.int64)
-        y = np.asarray(y).ravel()
+        y = np.asarray(checked_labels(y)).ravel()
         if len(numbers) != len(y):
             raise ValueError(f"{len(numbers)} samples and {len(y)} labels")
         wrong = numbers[(numbers < 0) | (numbers >= self.n_samples_seen_)]
@@ -244,51 +296,81 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         waiting = numbers >= taken
         self._waiting[1][numbers[waiting] - taken] = codes[waiting]
         used = self._system.label(numbers[~waiting], codes[~waiting])
-        late = np.count_nonzero(~waiting) - used
-        if late:
-            warnings.warn(
-                f"{late} of {len(numbers)} labels came too late: their samples are gone, since "
-                "the model that had them is stable, or had no room for them",
-                stacklevel=2,
-            )
-        return self
+        return int(np.count_nonzero(~waiting)) - used
 
     def remove(self, model: int) -> "PREVALClassifier":
         """Give up one model, by its number; all others stay, and so does what they stand on."""
         check_is_fitted(self, "_system")
-        self._system.remove(model, {"reason": "on request"})
+        with changing(self):
+            self._system.remove(model, {"reason": "on request"})
+            self._publish()
         return self
 
     def finish(self) -> "PREVALClassifier":
         """Bring an adapting model to stability now, with the data at hand."""
         check_is_fitted(self, "_system")
-        X, codes = self._waiting
-        self._system.finish(X, codes)
-        self._waiting = X[:0], codes[:0]
+        with changing(self):
+            X, codes = self._waiting
+            self._system.finish(X, codes)
+            self._waiting = X[:0], codes[:0]
+            self._publish()
         return self
+
+    def _publish(self) -> None:
+        """Let answers come from what has been learned by now, all at once."""
+        self._view = View(
+            self._system.snapshot(),
+            tuple(self._labels),
+            self.classes_,
+            self._system.samples + len(self._waiting[0]),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        with writing(self):  # a copy: others may learn while it is being written
+            state: Any = super().__getstate__()
+            return copy.deepcopy({name: state[name] for name in state if name != "_view"})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(owned(state))
+        if hasattr(self, "_system"):
+            self._publish()
 
     def _checked(
         self, X: Any, y: Any, *, reset: bool
     ) -> tuple[NDArray, NDArray, NDArray[np.bool_]]:
         """Return X, the labels that are there, and which samples have none."""
+        y = checked_labels(y)
         missing = without_label(y)
         if self.preset == "paper" and (y is None or missing.any()):
             raise ValueError("preset='paper' learns from labels alone, and some are missing")
         if y is None or missing.any():
-            X = _validate(self, X, dtype=np.float64, order="C", reset=reset)
+            X = checked_inputs(self, X, order="C", reset=reset)
             if y is None:
                 return X, np.zeros(0, np.int64), np.ones(len(X), bool)
             check_consistent_length(X, missing)
-            y = np.array([label for label, none in zip(y, missing, strict=True) if not none])
-            if y.dtype.kind == "f" and np.array_equal(y, np.round(y)):
+            y = np.asarray(
+                checked_labels([label for label, none in zip(y, missing, strict=True) if not none])
+            )
+            if y.dtype.kind == "f" and np.array_equal(y, np.round(y)) and np.abs(y).max() < 2**53:
                 y = y.astype(np.int64)  # NaN among whole numbers had made them all floats
         else:
-            X, y = _validate(self, X, y, dtype=np.float64, order="C", reset=reset)
+            X, y = checked_inputs(self, X, y, order="C", reset=reset)
         if len(y):
             check_classification_targets(y)
         if not reset:
             self._same_type(y)
+        self._check_range(X)
         return X, y, missing
+
+    def _check_range(self, X: NDArray) -> None:
+        """Refuse inputs that are too large to be learned beside those before."""
+        system = vars(self).get("_system")
+        if self.preset == "paper":
+            check_range(X, 1.0)
+        elif system is not None and system.scale.is_known:
+            check_range(X, system.scale.unit)
+        else:
+            check_range(X, before=X[:0] if system is None else self._waiting[0])
 
     def _same_type(self, y: NDArray) -> None:
         if self._labels and len(y):
@@ -335,8 +417,9 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     def _names(self, labels: NDArray) -> None:
         """Give codes to labels that have none, in the order of their appearance."""
         known = set(self._labels)
-        self._labels += [label for label in dict.fromkeys(labels.tolist()) if label not in known]
-        self.classes_ = np.unique(np.array(self._labels))
+        new = [label for label in dict.fromkeys(labels.tolist()) if label not in known]
+        self._labels = [*self._labels, *new]
+        self.classes_ = np.unique(np.asarray(checked_labels(self._labels)))
 
     def _codes(self, y: NDArray) -> NDArray[np.int64]:
         places = {label: code for code, label in enumerate(self._labels)}
@@ -357,26 +440,20 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, in the order of `classes_`."""
-        X = self._asked(X)
-        known = self._system.probabilities(X)
-        codes = self._codes(self.classes_)
-        result = np.zeros((len(X), len(codes)))
-        there = codes < known.shape[1]
-        result[:, there] = known[:, codes[there]]
-        return result
+        view, X = self._asked(X)
+        return view.probabilities(X)
 
     def predict(self, X: Any) -> NDArray:
         """Return the most probable class of each sample."""
-        X = self._asked(X)
-        if not len(self.classes_):
+        view, X = self._asked(X)
+        if not len(view.classes):
             raise ValueError("no label was seen yet, so there is no class to predict")
-        best = np.argmax(self.predict_proba(X), axis=1)
-        return self.classes_[best]
+        return view.classes[np.argmax(view.probabilities(X), axis=1)]
 
     def route(self, X: Any) -> NDArray[np.int64]:
         """Return the number of the model that answers each sample (`models_[i].number`)."""
-        X = self._asked(X)
-        return self._system.route(X)
+        view, X = self._asked(X)
+        return view.system.route(X)
 
     def novelty(self, X: Any) -> NDArray[np.float64]:
         """Return how new each sample is to the best of all models: higher is newer.
@@ -384,8 +461,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         `default`: standard deviations above the mean of the logarithm of the prediction error on
         samples like those learned. `paper`: the share of conflicted nodes.
         """
-        X = self._asked(X)
-        return self._system.novelty(X)
+        view, X = self._asked(X)
+        return view.system.novelty(X)
 
     def is_known(self, X: Any, false_alarms: float = 0.05) -> NDArray[np.bool_]:
         """Return whether some model knows each sample.
@@ -393,63 +470,69 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         `false_alarms` is the share of samples of known tasks that are called unknown (`paper`: its
         own rule decides, the share of conflicted nodes against T_SV).
         """
-        X = self._asked(X)
+        view, X = self._asked(X)
         if not 0 < false_alarms < 1:
             raise ValueError(f"false_alarms must be between 0 and 1, got {false_alarms!r}")
-        return self._system.is_known(X, false_alarms)
+        return view.system.is_known(X, false_alarms)
 
     def conflicts(self, X: Any) -> NDArray[np.bool_]:
         """Return which inputs contradict their prediction: (samples, features).
 
         By the model that the sample is routed to; inputs that it does not predict do not count.
         """
-        X = self._asked(X)
-        return self._system.conflicts(X)
+        view, X = self._asked(X)
+        return view.system.conflicts(X)
 
     @property
     def events_(self) -> list[Event]:
         """At which batch a model was opened, became stable or was chosen, and on what evidence.
 
-        A batch is `batch_size` samples, however the stream is cut into calls.
+        A batch is `batch_size` samples, however the stream is cut into calls. Of more than 10,000
+        events the last are kept.
         """
-        check_is_fitted(self, "_system")
-        return self._system.events
+        return self._state.system.events
 
     @property
     def reports_(self) -> list[Report]:
-        """What was said of each batch: known, new or mixed, and how probable that is."""
-        check_is_fitted(self, "_system")
-        return self._system.reports
+        """What was said of each batch: known, new or mixed, and how probable that is.
+
+        Of more than 10,000 batches the last are kept.
+        """
+        return self._state.system.reports
 
     @property
     def n_samples_seen_(self) -> int:
         """Samples given so far, those that wait for a whole batch included."""
-        check_is_fitted(self, "_system")
-        return self._system.samples + len(self._waiting[0])
+        return self._state.n_samples
 
     @property
     def models_(self) -> list[Model]:
         """The models, oldest first."""
-        check_is_fitted(self, "_system")
-        return self._system.models
+        return self._state.system.models
 
     @property
     def n_parameters_(self) -> int:
         """Every number that the models keep."""
-        check_is_fitted(self, "_system")
-        return self._system.n_parameters
+        return self._state.system.n_parameters
 
-    def _asked(self, X: Any) -> NDArray:
-        check_is_fitted(self, "_system")
-        X = _validate(self, X, dtype=np.float64, reset=False)
-        if not self._system.models and self._system.opened:
+    @property
+    def _state(self) -> View:
+        """The last complete state."""
+        check_is_fitted(self, "_view")
+        return self._view
+
+    def _asked(self, X: Any) -> tuple[View, NDArray]:
+        """Return the last complete state, and the inputs to answer."""
+        view = self._state
+        X = checked_inputs(self, X, reset=False)
+        if not view.system.models and view.system.opened:
             raise ValueError("all models were removed: give more samples")
-        if not self._system.models:
+        if not view.system.models:
             raise ValueError(
                 f"{type(self).__name__} has no model yet: fewer samples than one batch "
-                f"({self._settings.l0.batch_size}) were seen; give more, or call finish()"
+                f"({view.system.settings.l0.batch_size}) were seen; give more, or call finish()"
             )
-        return X
+        return view, view.system.bounded(X)
 
 
 def without_label(y: Any) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from dirad.core.magnitudes import check_range
 from dirad.estimators.continual import threads_for, without_label
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.buffer_system import BufferSystem
@@ -74,6 +75,8 @@ def watch(
             raise ValueError(
                 f"batch {number} has {X.shape[1]} features, those before had {system.n_inputs}"
             )
+        unit = system.scale.unit if system.scale.is_known else None
+        check_range(X, unit, what=f"batch {number}")
         labels = np.full(len(X), UNLABELLED)
         if y is not None:
             if len(y) != len(X):

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.model_selection import train_test_split
 
+from dirad.core.magnitudes import center_and_spread
 from dirad.core.network import Network
 from dirad.core.propagate import respond
 from dirad.growth.adapt import Adaptation, Data, Desk, is_stable, new_data
@@ -27,10 +28,11 @@ class Scale:
     """Standardization of the inputs that is folded into the network afterwards."""
 
     def __init__(self, X: NDArray, enabled: bool) -> None:
-        self.mean = X.mean(axis=0) if enabled else np.zeros(X.shape[1])
-        spread = X.std(axis=0) if enabled else np.ones(X.shape[1])
+        self.mean, spread = np.zeros(X.shape[1]), np.ones(X.shape[1])
+        if enabled:
+            self.mean, spread = center_and_spread(X)
         # A constant feature says nothing; rounding must not make it look as if it did.
-        self.constant = spread <= 1e-10 * np.maximum(np.abs(self.mean), 1e-300)
+        self.constant = spread == 0
         self.spread = np.where(self.constant, 1.0, spread)
 
     def apply(self, X: NDArray) -> NDArray:

@@ -10,9 +10,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dirad.core.describe import summary
+from dirad.core.magnitudes import center_and_spread, check_range
 from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, Network
 from dirad.core.order import new_plan
 from dirad.core.propagate import (
@@ -23,12 +24,14 @@ from dirad.core.propagate import (
     output_units,
     respond,
 )
+from dirad.estimators.checks import checked_inputs, checked_labels, checked_weights
 from dirad.estimators.fitting import Fit, Samples
+from dirad.estimators.writing import changing, owned
 from dirad.history import History
 from dirad.params import Params, preset
 
+PULLED_IN = 32  # powers of two by which an input that makes an answer overflow is made smaller
 _CONSTANTS = tuple(field.name for field in fields(Params))
-_validate: Any = validate_data  # its declared types are narrower than what it takes
 
 
 def _accepts_constants(cls: type) -> type:
@@ -86,6 +89,7 @@ def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
     fit: Fit = estimator._fit
     inputs = fit.advance(samples, steps, bool(estimator.verbose))
     estimator.network_ = fit.scale.fold(fit.network)
+    _check_finite(estimator)
     estimator.history_ = fit.history
     estimator.params_ = fit.params
     estimator.n_edges_ = fit.network.n_edges
@@ -94,9 +98,42 @@ def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
     estimator.n_steps_ = fit.state.step
     estimator.is_stable_ = fit.stable
     estimator.feature_importances_ = _importances(fit.network, inputs)
-    estimator.input_spread_ = samples.X.std(axis=0)
+    estimator.input_spread_ = center_and_spread(samples.X)[1]
     if fit.stable:
         estimator._fit = None
+
+
+def _check_finite(estimator: Any) -> None:
+    """Refuse a network whose numbers grew beyond all bounds, or that raw inputs would need."""
+    network = estimator.network_
+    if not (np.isfinite(network.edges["weight"]).all() and np.isfinite(network.bias).all()):
+        hint = "scale the inputs to [0, 1]" if estimator.preset == "paper" else "rescale the data"
+        raise ValueError(f"the fit diverged: a weight is infinite or not a number; {hint}")
+
+
+def _answers(network: Network, X: NDArray) -> NDArray[np.float64]:
+    """Return the outputs for each row.
+
+    Where inputs are so large that the arithmetic overflows, they are made smaller until it does
+    not: the answer is that of a less extreme sample in the same direction.
+    """
+    answers = respond(network, X)
+    bad = np.flatnonzero(~np.isfinite(answers).all(axis=1))
+    limit = np.abs(X[bad]).max(axis=1, keepdims=True, initial=0.0)
+    while len(bad):
+        limit = np.ldexp(limit, -PULLED_IN)
+        answers[bad] = respond(network, np.clip(X[bad], -limit, limit))
+        left = ~np.isfinite(answers[bad]).all(axis=1) & (limit[:, 0] > 0)
+        bad, limit = bad[left], limit[left]
+    return answers
+
+
+def _check_range(estimator: Any, X: NDArray) -> None:
+    """Refuse inputs too large to be learned; the paper's networks take them as they are."""
+    if estimator.preset == "paper":
+        check_range(X, 1.0)
+    else:
+        check_range(X)
 
 
 def _unfinished(estimator: Any) -> None:
@@ -208,34 +245,41 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     def __str__(self) -> str:
         return _fitted_text(self)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(owned(state))
+
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADClassifier":
         """Grow a network for classes y of samples X; stop after so many steps, if said."""
-        X, y = _validate(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
-        check_classification_targets(y)
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs samples of at least 2 classes, but y holds only "
-                f"the class {str(self.classes_[0])!r}"
-            )
-        several = len(self.classes_) > 2 and self.preset != "paper"
-        samples = self._samples(X, y, sample_weight)
-        _begin(self, samples, SOFTMAX if several else LOGISTIC, _params(self), steps)
+        with changing(self):
+            y = checked_labels(y)
+            X, y = checked_inputs(self, X, y, order="C", ensure_min_samples=2)
+            check_classification_targets(y)
+            self.classes_ = np.unique(y)
+            if len(self.classes_) < 2:
+                raise ValueError(
+                    f"{type(self).__name__} needs samples of at least 2 classes, but y holds only "
+                    f"the class {str(self.classes_[0])!r}"
+                )
+            _check_range(self, X)
+            several = len(self.classes_) > 2 and self.preset != "paper"
+            samples = self._samples(X, y, sample_weight)
+            _begin(self, samples, SOFTMAX if several else LOGISTIC, _params(self), steps)
         return self
 
     def resume(
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADClassifier":
         """Go on with a fit that was stopped early, on the same samples: as if it never was."""
-        _unfinished(self)
-        X, y = _validate(self, X, y, dtype=np.float64, order="C", reset=False)
-        _advance(self, self._samples(X, y, sample_weight), steps)
+        with changing(self):
+            _unfinished(self)
+            X, y = checked_inputs(self, X, checked_labels(y), order="C", reset=False)
+            _advance(self, self._samples(X, y, sample_weight), steps)
         return self
 
     def _samples(self, X: NDArray, y: NDArray, sample_weight: Any) -> Samples:
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weight = checked_weights(sample_weight, X)
         if self.class_weight is not None:
             weight = weight * compute_sample_weight(self.class_weight, y)
         unknown = np.setdiff1d(y, self.classes_)
@@ -251,8 +295,8 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, one row per sample."""
         check_is_fitted(self)
-        X = _validate(self, X, dtype=np.float64, reset=False)
-        answers = respond(self.network_, X)
+        X = checked_inputs(self, X, reset=False)
+        answers = _answers(self.network_, X)
         if answers.shape[1] == 1:
             return np.hstack([1.0 - answers, answers])
         return answers / np.maximum(answers.sum(axis=1, keepdims=True), 1e-300)
@@ -308,6 +352,9 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
     def __str__(self) -> str:
         return _fitted_text(self)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(owned(state))
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -317,38 +364,43 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADRegressor":
         """Grow a network for targets y of samples X; stop after so many steps, if said."""
-        X, y = self._checked(X, y, reset=True)
-        self._single_column = y.ndim == 1
-        y = y.reshape(len(y), -1).astype(float)
-        logistic = self.preset == "paper"
-        if logistic:
-            offset, spread = y.min(axis=0), np.ptp(y, axis=0)
-        else:
-            offset, spread = y.mean(axis=0), y.std(axis=0)
-        spread = np.where(spread > 0, spread, 1.0)
-        self._offset, self._spread = offset, spread
-        params = _params(self, cost="squared")
-        samples = self._samples(X, y, sample_weight)
-        _begin(self, samples, LOGISTIC if logistic else LINEAR, params, steps)
-        self._scale_outputs()
+        with changing(self):
+            X, y = self._checked(X, y, reset=True)
+            self._single_column = y.ndim == 1
+            y = y.reshape(len(y), -1).astype(float)
+            _check_range(self, X)
+            check_range(y, what="y")
+            logistic = self.preset == "paper"
+            if logistic:
+                offset, spread = y.min(axis=0), np.ptp(y, axis=0)
+            else:
+                offset, spread = center_and_spread(y)
+            spread = np.where(spread > 0, spread, 1.0)
+            self._offset, self._spread = offset, spread
+            params = _params(self, cost="squared")
+            samples = self._samples(X, y, sample_weight)
+            _begin(self, samples, LOGISTIC if logistic else LINEAR, params, steps)
+            self._scale_outputs()
+            _check_finite(self)
         return self
 
     def resume(
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADRegressor":
         """Go on with a fit that was stopped early, on the same samples: as if it never was."""
-        _unfinished(self)
-        X, y = self._checked(X, y, reset=False)
-        _advance(self, self._samples(X, y.reshape(len(y), -1).astype(float), sample_weight), steps)
-        self._scale_outputs()
+        with changing(self):
+            _unfinished(self)
+            X, y = self._checked(X, y, reset=False)
+            y = y.reshape(len(y), -1).astype(float)
+            _advance(self, self._samples(X, y, sample_weight), steps)
+            self._scale_outputs()
         return self
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray, NDArray]:
-        return _validate(
+        return checked_inputs(
             self,
             X,
             y,
-            dtype=np.float64,
             order="C",
             ensure_min_samples=2,
             multi_output=True,
@@ -357,7 +409,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         )
 
     def _samples(self, X: NDArray, y: NDArray, sample_weight: Any) -> Samples:
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weight = checked_weights(sample_weight, X)
         return Samples(X, (y - self._offset) / self._spread, weight)
 
     def _scale_outputs(self) -> None:
@@ -371,8 +423,12 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the predicted target of each sample."""
         check_is_fitted(self)
-        X = _validate(self, X, dtype=np.float64, reset=False)
-        answers = respond(self.network_, X) * self.target_scale_ + self.target_offset_
+        X = checked_inputs(self, X, reset=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            answers = respond(self.network_, X) * self.target_scale_ + self.target_offset_
+        lost = ~np.isfinite(answers).all(axis=1)
+        if lost.any():
+            raise ValueError(f"X, row {int(np.argmax(lost))}: the answer is beyond float64")
         return answers[:, 0] if self._single_column else answers
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
+from dirad.core.magnitudes import center_and_spread
 from dirad.core.network import LOGISTIC
 from dirad.core.propagate import respond
 from dirad.growth.adapt import Adaptation, Desk, new_data
@@ -36,6 +37,7 @@ FADING = 0.7  # of answers remembered, per batch
 PRACTICE = 100  # answers from which mistakes of an L0 that adapts count
 UNRIPE = 0.1  # of answers that an L0 that adapts may get wrong for a while, however good it was
 TINY = 1e-12  # no answer is surer
+FARTHEST = 1e6  # spreads from the mean of an input beyond which L0 makes no difference
 # The error of a sample counts as the likelihood error^−n/2 of n normal errors of unknown spread;
 # beyond some 16 inputs errors go together, and more of them say no more.
 EXPONENT = 8.0
@@ -221,7 +223,7 @@ class BufferModel(Model):
         state.clock[N_SAMPLES] = len(y)
         targets = np.zeros((len(y), state.network.n_outputs))
         targets[:, self.first_output :] = y[:, None] == np.array(self.classes)
-        data = new_data(self.scaled(self.buffer.X[teaching]), targets, self.settings.l0)
+        data = new_data(self._near(self.buffer.X[teaching]), targets, self.settings.l0)
         desk = Desk(self.settings.l0, len(targets))
         self.history.extend(self.l0.advance(data, state.step + steps, desk))
         self.network = self.l0.state.network
@@ -232,7 +234,7 @@ class BufferModel(Model):
         self.scale.learn(X)
         if self.base is not None:
             return
-        self.offset, spread = X.mean(axis=0), X.std(axis=0)
+        self.offset, spread = center_and_spread(X)
         # An input that did not vary yet may vary later: then by about as much as the others.
         unit = self.scale.unit
         floor = 0.1 * float(np.sqrt(np.mean((spread / unit) ** 2)))
@@ -240,6 +242,13 @@ class BufferModel(Model):
 
     def scaled(self, X: NDArray) -> NDArray:
         return (X - self.offset) / self.spread
+
+    def _near(self, X: NDArray) -> NDArray:
+        """Return inputs as L0 sees them: farther out, its answers change no more.
+
+        It adapts in float32, which holds no squares of products of larger ones.
+        """
+        return np.clip(self.scaled(X), -FARTHEST, FARTHEST)
 
     def _draw_sketch(self) -> None:
         """Fit the linear stand-in for L1 and calibrate it."""
@@ -317,7 +326,7 @@ class BufferModel(Model):
     # ---------------------------------------------------------------- answers
 
     def respond(self, X: NDArray) -> NDArray[np.float64]:
-        return respond(self.network, self.scaled(X))[:, self.first_output :]
+        return respond(self.network, self._near(X))[:, self.first_output :]
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's answers; when the model is stable, together with what L1's modes say."""

@@ -5,7 +5,7 @@ knows go to it, the others to a new one.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from dirad.preval.events import (
     MIXED,
     NEW,
     NO_CHANCE,
-    Event,
     Report,
     evidence_of,
 )
@@ -55,6 +54,15 @@ class BufferSystem(System[BufferModel]):
             base = self.stable[-1] if self.stable else None
         self.used[number] = self.batches
         return BufferModel(number, self.n_inputs, self.settings, seed, self.scale, base)
+
+    @property
+    def units(self) -> NDArray[np.float64] | float:
+        return self.scale.unit if self.scale.is_known else 1.0
+
+    def snapshot(self) -> Self:
+        result = super().snapshot()
+        result.used = dict(self.used)
+        return result
 
     @property
     def n_parameters(self) -> int:
@@ -268,7 +276,7 @@ class BufferSystem(System[BufferModel]):
         last = self.events[-1] if self.events else None
         opened = last is not None and last.kind == "opened" and last.model == number
         if number != self._latest and not opened:
-            self.events.append(Event(self.batches, "chosen", number, evidence_of(verdicts)))
+            self._note("chosen", number, evidence_of(verdicts))
         self._latest = number
         self.used[number] = self.batches
 
@@ -289,7 +297,7 @@ class BufferSystem(System[BufferModel]):
 
     def _merge(self, kept: int, gone: int) -> None:
         """Keep one of two models that know the same."""
-        self.events.append(Event(self.batches, "merged", kept, {"model": gone}))
+        self._note("merged", kept, {"model": gone})
         self.used[kept] = max(self.used.get(kept, 0), self.used.get(gone, 0))
         self._drop(gone, heir=kept)
 

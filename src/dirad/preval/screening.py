@@ -14,6 +14,7 @@ from dirad.preval.buffer_model import BufferModel
 
 FEW = 48  # models up to which all are asked: among models that are alike the guess errs more
 ASKED = 8  # models that are asked of a sample, where there are more
+FARTHEST = 1e15  # units from the middle; float32 holds no squares of more
 ASKED_OF_BATCH = 24  # of a batch, whose verdict counts for more
 
 
@@ -22,8 +23,10 @@ class Screen:
 
     def __init__(self, models: Sequence[BufferModel]) -> None:
         self.numbers = tuple(model.number for model in models)
-        mean = np.array([model.offset for model in models])
-        precision = 1.0 / np.array([model.spread for model in models]) ** 2
+        spread = np.array([model.spread for model in models])
+        self.unit = np.median(spread, axis=0)  # float32 holds few magnitudes, inputs may have any
+        mean = np.array([model.offset for model in models]) / self.unit
+        precision = (self.unit / spread) ** 2
         # Σ (x − μ)²/σ² + ln σ² = x²·(1/σ²) − 2x·(μ/σ²) + what x does not change; x is taken from
         # the middle of all means, where less is lost to rounding.
         self.middle = mean.mean(axis=0)
@@ -34,7 +37,7 @@ class Screen:
 
     def unlikeliness(self, X: NDArray) -> NDArray[np.float32]:
         """Return −2·ln of the likelihood but for a constant: (samples, models)."""
-        x = (X - self.middle).astype(np.float32)
+        x = np.clip(X / self.unit - self.middle, -FARTHEST, FARTHEST).astype(np.float32)
         return (x * x) @ self.square + x @ self.linear + self.constant
 
     def likeliest(self, X: NDArray, most: int) -> NDArray[np.int64]:

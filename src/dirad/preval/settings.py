@@ -145,6 +145,7 @@ PRESETS: dict[str, Settings] = {
         steps_per_batch=1000,
         held_out=0.1,
         too_few=100,
+        max_models=100,
         merge_after=1000,
     ),
 }

@@ -7,7 +7,7 @@ if none is validated, a new task has begun and a new model is opened.
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.preval.events import KNOWN, LEARNING, NEW, NO_CHANCE, Event, evidence_of
+from dirad.preval.events import KNOWN, LEARNING, NEW, NO_CHANCE, evidence_of
 from dirad.preval.stream_model import StreamModel
 from dirad.preval.system import System
 
@@ -53,7 +53,7 @@ class StreamSystem(System[StreamModel]):
             return self.open_model(evidence_of(verdicts))
         best = min(known, key=lambda v: v.value)  # of equals the oldest
         if best.model != self._latest:
-            self.events.append(Event(self.batches, "chosen", best.model, evidence_of(verdicts)))
+            self._note("chosen", best.model, evidence_of(verdicts))
         self._latest = best.model
         return None
 

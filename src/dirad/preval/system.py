@@ -6,7 +6,8 @@ batches, open models, and send each sample to the model that knows it best.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from copy import copy
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from dirad.preval.model import STABLE, Model, Verdict
 from dirad.preval.settings import Settings
 
 MODEL = 100  # purpose of the random key of a model
+KEPT = 10_000  # events, and reports, that are kept: the last ones
+FARTHEST = 1e100  # units of an input: an answer to more is that to this much
 
 M = TypeVar("M", bound=Model)
 
@@ -91,7 +94,7 @@ class System(ABC, Generic[M]):
         self.opened += 1
         model = self._new_model(number, int(bits(self.seed, MODEL, 0, number)) % 2**62)
         self.models.append(model)
-        self.events.append(Event(self.batches, "opened", number, evidence or {}))
+        self._note("opened", number, evidence)
         self._latest = number
         return model
 
@@ -101,7 +104,7 @@ class System(ABC, Generic[M]):
     def remove(self, number: int, evidence: dict[str, Any] | None = None) -> None:
         """Give up a model; all others stay as they are, and so does what they stand on."""
         self.model(number)  # an unknown one is an error, and leaves all as it was
-        self.events.append(Event(self.batches, "removed", number, evidence or {}))
+        self._note("removed", number, evidence)
         self._drop(number)
 
     def _drop(self, number: int) -> None:
@@ -145,7 +148,13 @@ class System(ABC, Generic[M]):
 
     def _report(self, kind: str, model: int, p: float) -> None:
         self.reports.append(Report(self.batches, kind, model, p))
+        del self.reports[:-KEPT]
         self.batches += 1
+
+    def _note(self, kind: str, model: int, evidence: dict[str, Any] | None = None) -> None:
+        """Record an event; of very many the last are kept."""
+        self.events.append(Event(self.batches, kind, model, evidence or {}))
+        del self.events[:-KEPT]
 
     def _record_phase(self, model: M, before: str) -> bool:
         """Note that a model entered another phase; did it?"""
@@ -161,7 +170,7 @@ class System(ABC, Generic[M]):
                 "L1_edges": grown.n_edges if grown is not None else 0,
             }
         kind = "stable" if model.phase == STABLE else "L0 stable"
-        self.events.append(Event(self.batches, kind, model.number, evidence))
+        self._note(kind, model.number, evidence)
         return True
 
     # ---------------------------------------------------------------- answers
@@ -169,6 +178,24 @@ class System(ABC, Generic[M]):
     def _ask(self, models: Sequence[M], question: str, *args: Any) -> list[Any]:
         """Return the answers of models to the same question."""
         return self.asking(models, question, [args] * len(models))
+
+    def snapshot(self) -> Self:
+        """Return the system as it stands, for answers that later learning does not change."""
+        result = copy(self)
+        result.models = [model.snapshot() for model in self.models]
+        result.events, result.reports = list(self.events), list(self.reports)
+        return result
+
+    @property
+    def units(self) -> NDArray[np.float64] | float:
+        """The units of the inputs, by which too large ones are told."""
+        return 1.0
+
+    def bounded(self, X: NDArray) -> NDArray:
+        """Return inputs that the arithmetic of answers can hold; ordinary ones are as they were."""
+        with np.errstate(over="ignore"):
+            limit = FARTHEST * np.asarray(self.units)
+        return np.clip(X, -limit, limit)
 
     def _opinions(self) -> list[M]:
         judges = self.judges

@@ -17,6 +17,7 @@ from dirad.storage.errors import ModelError
 # Of an array: how many it has in a direction, by a number or by a name that stands for the same
 # number within one object.
 Length = int | str
+LARGEST = float(np.finfo(np.float64).max)
 
 
 class Box:
@@ -68,7 +69,7 @@ class Whole(Kind):
 
     def unpack(self, packed: Any, box: Box, path: str) -> int:
         if type(packed) is not int or not -(2**63) <= packed < 2**63:
-            raise ModelError(f"{path}: {packed!r} is no whole number of 64 bits")
+            raise ModelError(f"{path}: {packed!r:.60} is no whole number of 64 bits")
         if self.least is not None and packed < self.least:
             raise ModelError(f"{path}: {packed} is below {self.least}")
         return packed
@@ -90,9 +91,9 @@ class Real(Kind):
         if isinstance(packed, str) and packed in self.WORDS and not self.finite:
             return float(packed)
         if not isinstance(packed, int | float) or isinstance(packed, bool):
-            raise ModelError(f"{path}: {packed!r} is no number")
-        if not math.isfinite(packed):
-            raise ModelError(f"{path}: {packed!r} is not finite")
+            raise ModelError(f"{path}: {packed!r:.60} is no number")
+        if not -LARGEST <= packed <= LARGEST:  # nor NaN, nor a whole number of 400 digits
+            raise ModelError(f"{path}: {packed!r:.60} is not a finite number")
         return packed
 
 

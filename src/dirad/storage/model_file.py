@@ -17,11 +17,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialized
 
 from dirad.atomic import replacing
+from dirad.estimators.writing import writing
 from dirad.storage.errors import ModelError
 from dirad.storage.kinds import Box
 from dirad.storage.models import ESTIMATORS
 
 HEADER = "dirad"  # the one entry of the header: a second one would come in random order
+LARGEST_HEADER = 90_000_000  # bytes; the library that reads the file takes 100,000,000 in all
 VERSION = 1  # of the file format; a reader takes its own and older ones
 
 
@@ -44,7 +46,8 @@ def save(
     """Write a fitted estimator into one file, whole or not at all.
 
     A load gives the same answers to the last bit, and can go on as if it had never stopped.
-    `encoder` and `provenance` are plain JSON that is kept with it.
+    `encoder` and `provenance` are plain JSON that is kept with it. A file that was there before is
+    replaced only when the new one has been read back and found good.
 
     Examples
     --------
@@ -59,6 +62,12 @@ def save(
     content = packed(model, encoder, provenance)
     with replacing(path) as part:
         part.write_bytes(content)
+        try:
+            _unpacked(*_content(part))
+        except ModelError as error:
+            raise ModelError(
+                f"{path} is not written: it could not be read again ({error})"
+            ) from error
 
 
 def packed(
@@ -75,7 +84,8 @@ def packed(
             f"only fitted estimators ({', '.join(ESTIMATORS)}) can be saved, not {model!r:.80}"
         )
     box = Box()
-    tree = ESTIMATORS[name].pack(model, box, "model")
+    with writing(model):
+        tree = ESTIMATORS[name].pack(model, box, "model")
     description = {
         "version": VERSION,
         "model": name,
@@ -85,7 +95,13 @@ def packed(
         "provenance": {"dirad": __version__, **(provenance or {})},
     }
     description["digest"] = digest_of(description, box.arrays)
-    return serialized(box.arrays, metadata={HEADER: text_of(description)})
+    text = text_of(description)
+    if len(text.encode()) > LARGEST_HEADER:
+        raise ModelError(
+            f"the description would be longer than {LARGEST_HEADER:,} bytes: too many classes or "
+            "columns, or too long names of them"
+        )
+    return serialized(box.arrays, metadata={HEADER: text})
 
 
 def load(path: str | Path) -> Any:
@@ -108,6 +124,8 @@ def _content(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
     """Return description and arrays of a file that is whole."""
     if path.is_dir():
         raise ModelError("this is a folder, not a model file")
+    if path.exists() and not path.is_file():  # to open a pipe would wait for somebody to write
+        raise ModelError("this is not a regular file")
     with path.open("rb"):  # missing, or not to be read: the system says it best
         pass
     try:
@@ -120,7 +138,7 @@ def _content(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
         raise ModelError("this is no dirad model")
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"damaged: the description cannot be read ({error})") from error
     if not isinstance(found, dict) or type(found.get("version")) is not int:
         raise ModelError("damaged: the description has no version")
@@ -143,7 +161,12 @@ def _unpacked(found: Mapping[str, Any], arrays: dict[str, NDArray]) -> ModelFile
         raise ModelError(f"there is no kind of model {name!r:.80}")
     if not isinstance(found["provenance"], dict) or not isinstance(encoder, dict | None):
         raise ModelError("provenance and encoder must be dictionaries")
-    model = ESTIMATORS[name].unpack(found["tree"], Box(arrays, shared), "model")
+    try:
+        model = ESTIMATORS[name].unpack(found["tree"], Box(arrays, shared), "model")
+    except (ModelError, RecursionError):
+        raise
+    except Exception as error:  # whatever a crafted description brings about, it is no model
+        raise ModelError(f"the description makes no sense ({error})") from error
     return ModelFile(model, encoder, found["provenance"])
 
 

@@ -28,7 +28,7 @@ from dirad.storage.kinds import (
 from dirad.storage.networks import HISTORY, INT, NETWORK, PARAMS, REAL, STATE, must
 from dirad.storage.systems import SETTINGS, AnySystem
 
-LARGEST = 2**26  # bytes of labels
+LARGEST = 2**30  # bytes of labels
 LABELS = "biufU"  # kinds of NumPy types that labels may have
 
 
@@ -214,9 +214,10 @@ def count_parts(model: Any) -> None:
     model.n_parameters_ = network.n_parameters
 
 
-def set_threads(model: PREVALClassifier) -> None:
-    """Let a system use the threads of the machine it is on."""
+def make_ready(model: PREVALClassifier) -> None:
+    """Let a system answer, and use the threads of the machine it is on."""
     model._system.threads = threads_for(model.n_jobs)
+    model._publish()
 
 
 CLASSIFIER = Estimator(
@@ -246,7 +247,7 @@ PREVAL = Estimator(
         "n_features_in_": Whole(1),
         "feature_names_in_": Maybe(Labels()),
     },
-    set_threads,
+    make_ready,
     check_preval,
 )
 

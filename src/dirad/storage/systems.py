@@ -1,5 +1,6 @@
 """A system of models, with all that it goes on from, as it stands in a model file."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -325,6 +326,22 @@ STREAM_MODEL = Object(
 EVENT = Object(Event, {"batch": COUNT, "kind": Text(), "model": COUNT, "evidence": Plain()})
 
 
+class Events(Kind):
+    """What happened to the models: as one array of text, since headers must stay short."""
+
+    events = Many(EVENT)
+
+    def pack(self, value: Sequence[Event], box: Box, path: str) -> str:
+        text = json.dumps(self.events.pack(value, box, path), allow_nan=False)
+        return box.put(path, np.frombuffer(text.encode(), np.uint8))
+
+    def unpack(self, packed: Any, box: Box, path: str) -> list[Event]:
+        if isinstance(packed, str):
+            text = Array(np.uint8, "n").unpack(packed, box, path).tobytes()
+            packed = json.loads(text)
+        return self.events.unpack(packed, box, path)  # older files have them in the header
+
+
 class Reports(Kind):
     """What was said of every batch: of a long life, many."""
 
@@ -367,7 +384,7 @@ SYSTEM: dict[str, Kind] = {
     "n_classes": COUNT,
     "settings": SETTINGS,
     "seed": COUNT,
-    "events": Many(EVENT),
+    "events": Events(),
     "reports": Reports(),
     "batches": COUNT,
     "samples": COUNT,

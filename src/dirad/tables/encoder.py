@@ -4,13 +4,15 @@ It is learned from a training table and stored with the model, so that any other
 the same way: columns are found by name, in whatever order they are.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dirad.core.magnitudes import OutOfRange, check_range, reason
 from dirad.tables.chunk import Chunk
 from dirad.tables.error import TableError, first_repeated, listed, shown
 from dirad.tables.fields import EXACT, Input, Label, Target, need_keys
@@ -142,10 +144,37 @@ class Encoder:
         return np.array(labels, object) if None in labels else np.array(labels)
 
     def read(self, table: Table) -> tuple[NDArray[np.float64], NDArray]:
-        """Return all inputs and targets of a table, in memory."""
-        pairs = [(self.transform(chunk), self.targets(chunk)) for chunk in table.chunks()]
-        X, y = zip(*pairs, strict=True)
-        return np.concatenate(X), np.concatenate(y)
+        """Return all inputs and targets of a table, in memory; no number is too large to learn."""
+        parts, places = [], []
+        for chunk in table.chunks():
+            parts.append((self.transform(chunk), self.targets(chunk)))
+            places.append(replace(chunk, columns={}))
+        X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+        with self.out_of_range_named(places):
+            check_range(X)
+        if self.target.task == "regression":
+            with self.out_of_range_named(places, target=True):
+                check_range(y[:, None])
+        return X, y
+
+    @contextmanager
+    def out_of_range_named(
+        self, chunks: Sequence[Chunk], *, first: int = 0, target: bool = False
+    ) -> Iterator[None]:
+        """Turn the refusal of a number, by its row among these chunks, into one that names it.
+
+        Row 0 of the refusal is the row `first` of the chunks.
+        """
+        try:
+            yield
+        except OutOfRange as error:
+            name = self.target.name if target else self.feature_names[error.column]
+            row = first + error.row
+            for chunk in chunks:
+                if row < len(chunk):
+                    raise chunk.refusal(row, name, reason(error.value)) from error
+                row -= len(chunk)
+            raise
 
     def with_classes(self, labels: Iterable[Label]) -> "Encoder":
         """Return an encoder that knows these classes too."""

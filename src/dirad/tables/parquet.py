@@ -72,6 +72,8 @@ def _values(pa: Any, column: Any, kind: Kind) -> Values:
     """Return numbers as an array, text as a list; booleans with gaps as text."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_integer(column.type) and column.null_count == 0:
+        return column.to_numpy(zero_copy_only=False)  # as floats, large ones would become equal
     if kind == "number":
         return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     if kind == "boolean" and column.null_count == 0:

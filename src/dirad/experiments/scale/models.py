@@ -55,7 +55,7 @@ def turned(turning: int) -> NDArray[np.int64]:
 
 def settings_for_tasks() -> Settings:
     """Return settings for tasks of 200 samples."""
-    return quick(PRESETS["default"], BATCH).replace(begin=2 * BATCH, modes=4)
+    return quick(PRESETS["default"], BATCH).replace(begin=2 * BATCH, modes=4, max_models=0)
 
 
 class Crowd:

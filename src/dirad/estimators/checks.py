@@ -1,0 +1,74 @@
+"""What estimators take: finite numbers that are all there, labels kept apart, weights from 0 up."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+_validate: Any = validate_data  # its declared types are narrower than what it takes
+INT64, UINT64 = np.iinfo(np.int64), np.iinfo(np.uint64)
+# Weights count relative to each other; beyond this range float32 could not hold their sums.
+WEIGHT_EXPONENT = 20
+
+
+def checked_inputs(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """Return X, or X and y, as scikit-learn validates them; masked values are refused."""
+    refuse_masked("X", X)
+    if isinstance(y, str) and y == "no_validation":
+        return _validate(estimator, X, dtype=np.float64, **options)
+    refuse_masked("y", y)
+    return _validate(estimator, X, y, dtype=np.float64, **options)
+
+
+def refuse_masked(name: str, values: Any) -> None:
+    """Refuse an array of which some values are masked: the numbers behind a mask mean nothing."""
+    mask = np.ma.getmask(values)
+    if np.any(mask):
+        place = np.argwhere(mask)[0].tolist()
+        words = zip(("row", "column"), place, strict=False)
+        where = ", ".join(f"{word} {number}" for word, number in words)
+        raise ValueError(f"{name} has masked values, the first at {where}: fill or leave them out")
+
+
+def checked_labels(y: Any) -> Any:
+    """Return labels as they are; masked ones become None, and no whole number is rounded.
+
+    NumPy makes floats of whole numbers that neither int64 nor uint64 holds together, so that
+    different ones become equal.
+
+    >>> checked_labels([2**63, 5]).dtype
+    dtype('uint64')
+    >>> checked_labels([2**63, -1])
+    Traceback (most recent call last):
+    ...
+    ValueError: y holds whole numbers from -1 to 9223372036854775808: labels must fit into 64 bits
+    """
+    if np.ma.isMaskedArray(y):
+        values = np.ma.getdata(y).tolist()
+        gone = np.ma.getmaskarray(y)
+        return [None if masked else label for label, masked in zip(values, gone, strict=True)]
+    if isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype.kind == "O"):
+        whole = [label for label in y if isinstance(label, int | np.integer)]
+        low, high = min(whole, default=0), max(whole, default=0)
+        if low < INT64.min or high > UINT64.max or (low < 0 and high > INT64.max):
+            raise ValueError(
+                f"y holds whole numbers from {low} to {high}: labels must fit into 64 bits"
+            )
+        if high > INT64.max and len(whole) == len(y):
+            return np.array(y, np.uint64)
+    return y
+
+
+def checked_weights(sample_weight: Any, X: NDArray) -> NDArray[np.float64]:
+    """Return one finite weight per sample, none below 0.
+
+    Very large and very small weights are rescaled by a power of two: only their ratios count.
+    """
+    refuse_masked("sample_weight", sample_weight)
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (weight < 0).any():
+        row = int(np.argmax(weight < 0))
+        raise ValueError(f"sample_weight, row {row}: {weight[row]:g} is negative")
+    exponent = int(np.frexp(weight.max(initial=0.0))[1])
+    return np.ldexp(weight, -exponent) if abs(exponent) > WEIGHT_EXPONENT else weight
