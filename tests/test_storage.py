@@ -423,10 +423,13 @@ def test_a_system_with_any_number_out_of_range_is_refused_or_answers(
         name = data.draw(st.sampled_from(sorted(n for n, a in arrays.items() if a.size)))
         array = arrays[name].reshape(-1)
         place = data.draw(st.integers(0, array.size - 1))
-        odd = (
-            [-1, 0, 1, 2**31, -(2**63), 2**63 - 1] if array.dtype.kind == "i" else [-1.0, 0.0, 1e30]
-        )
-        array[place] = data.draw(st.sampled_from(odd)) if array.dtype.kind != "b" else ~array[place]
+        odd = {
+            "i": [-1, 0, 1, 2**31, -(2**63), 2**63 - 1],
+            "u": [0, 1, 34, 255],  # text: a quotation mark among others
+            "f": [-1.0, 0.0, 1e30],
+            "b": [~array[place]],
+        }
+        array[place] = data.draw(st.sampled_from(odd[array.dtype.kind]))
 
     path = forged(system, tmp_path_factory.mktemp("forged"), change)
     found = attempt(path)
