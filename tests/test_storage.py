@@ -427,7 +427,7 @@ def test_a_system_with_any_number_out_of_range_is_refused_or_answers(
             "i": [-1, 0, 1, 2**31, -(2**63), 2**63 - 1],
             "u": [0, 1, 34, 255],  # text: a quotation mark among others
             "f": [-1.0, 0.0, 1e30],
-            "b": [~array[place]],
+            "b": [not array[place]],
         }
         array[place] = data.draw(st.sampled_from(odd[array.dtype.kind]))
 
@@ -436,6 +436,41 @@ def test_a_system_with_any_number_out_of_range_is_refused_or_answers(
     if found is not None:
         found.predict_proba(X)
         found.route(X)
+
+
+ODD = [None, [], {}, [[]], [[1, 2]], {"pairs": [[1, 2]]}, 10**400, -(10**400), -1, 0.5, True, "x"]
+
+
+def places_in(tree, path=()):
+    """Yield the path to everything in a tree of lists and dictionaries."""
+    inside = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    for key, value in inside:
+        yield (*path, key)
+        if isinstance(value, dict | list):
+            yield from places_in(value, (*path, key))
+
+
+@pytest.mark.parametrize("kind", ["grown", "system", "unfinished"])
+@given(st.data())
+def test_whatever_a_header_says_it_is_refused_or_answers(tmp_path_factory, request, kind, data):
+    """A description with a valid digest in which any one thing is replaced by something odd."""
+    model = request.getfixturevalue(kind)
+
+    def change(found, _):
+        parts = {name: found[name] for name in ("tree", "shared", "encoder", "provenance", "model")}
+        path = data.draw(st.sampled_from(sorted(places_in(parts), key=str)))
+        for key in path[:-1]:
+            found = found[key]
+        found[path[-1]] = data.draw(st.sampled_from(ODD))
+
+    found = attempt(forged(model, tmp_path_factory.mktemp("forged"), change))
+    if found is not None and hasattr(found, "predict_proba"):
+        found.predict_proba(np.zeros((2, found.n_features_in_)))
+
+
+@pytest.fixture(scope="module")
+def unfinished():
+    return PREVALClassifier(**PREVAL).partial_fit(*samples(0, 320))
 
 
 def test_a_model_that_stands_on_itself_is_refused(tmp_path, system):

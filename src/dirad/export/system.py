@@ -51,7 +51,7 @@ def finished_models(classifier: PREVALClassifier) -> list[Model]:
 def answerers(classifier: PREVALClassifier, models: Sequence[Model]) -> list[int]:
     """Return which model answers for each: of rivals, models of one group, the last in use."""
     groups = [model.group if isinstance(model, BufferModel) else model.number for model in models]
-    used = getattr(classifier._system, "used", {})
+    used = getattr(classifier._state.system, "used", {})
 
     def last_of(group: int) -> int:
         kin = [i for i in range(len(models)) if groups[i] == group]

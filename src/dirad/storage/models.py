@@ -166,7 +166,10 @@ def check_regressor(model: DIRADRegressor) -> None:
 def check_preval(model: Any) -> None:
     """Refuse a classifier whose labels and codes do not fit."""
     must(model._system.n_inputs == model.n_features_in_, "the system has other inputs")
-    must(len(set(model._labels)) == len(model._labels), "a label is there twice")
+    labels = model._labels
+    must(isinstance(labels, list), "the labels are no list")
+    must(len(set(labels)) == len(labels), "a label is there twice")
+    must(set(labels) == set(model.classes_.tolist()), "labels and classes differ")
     must(model._system.n_classes <= len(model._labels), "a class has no label")
     must(model._settings is model._system.settings, "the system has other settings")
     X, y = model._waiting

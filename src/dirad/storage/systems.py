@@ -262,6 +262,8 @@ def check_model(model: Any) -> None:
         must(np.array_equal(model.l1.l0.counts, model.network.counts), "L1 belongs to another L0")
         if model.known is not None:
             must(len(model.known.mean) == len(model.l1.targets), "errors of other nodes are known")
+            predicts = model.l1.network is not None or not len(model.l1.targets)
+            must(predicts, "it is stable, but nothing predicts its states")
 
 
 def check_buffer_model(model: BufferModel) -> None:
