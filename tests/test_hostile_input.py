@@ -11,6 +11,7 @@ import pytest
 import dirad
 from dirad import DIRADClassifier, DIRADRegressor, ModelError, PREVALClassifier, watch
 from dirad.core.magnitudes import OutOfRange, center_and_spread, check_range
+from dirad.export import to_c
 from dirad.preval import system as system_module
 
 QUICK = {
@@ -302,6 +303,16 @@ def test_labels_that_wait_for_their_batch_are_equally_probable():
     X, y = samples(130)
     model = PREVALClassifier(**QUICK).partial_fit(X[:100]).partial_fit(X[100:], y[100:])
     assert model.predict_proba(X[:3]).tolist() == [[0.5, 0.5]] * 3
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1e200, 0.0), (1e-200, 0.0), (1.0, 1e10)])
+@pytest.mark.parametrize("continual", [False, True])
+def test_what_float_cannot_tell_apart_is_not_exported_as_float(scale, offset, continual):
+    X, y = samples(400)
+    model = PREVALClassifier(**QUICK) if continual else DIRADClassifier(random_state=0, max_edges=8)
+    to_c(model.fit(X, y))
+    with pytest.raises(ValueError, match="in float the inputs of this model could not be told"):
+        to_c(model.fit(X * scale + offset, y))
 
 
 # ------------------------------------------------------------------ masks, large whole numbers

@@ -1,10 +1,18 @@
 """A model as one C99 header: in float, or in whole numbers with a bound of their error."""
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.estimators import PREVALClassifier
 from dirad.export.c_fixed import fixed_parts
 from dirad.export.c_float import float_parts
 from dirad.export.c_source import CSize, Parts, check_name, header, size_of
 from dirad.export.exported import Estimator, Exported, exported
 from dirad.export.fixed_point import Fixed, fixed_program
+from dirad.export.program import Node
+
+LEAST_FLOAT = 1e-37  # smaller numbers are 0 in float
+FAR = 1e5  # spreads from 0 at which float has a hundredth of a spread left
 
 
 def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = None) -> str:
@@ -17,9 +25,12 @@ def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = N
     `Fixed` says other ranges. ``<name>_input(i, value)`` turns a float into an input then.
 
     In float, of inputs whose mean is a hundred times their spread two digits are lost: shift them.
+    Where float could not tell the inputs apart at all, they are refused.
     """
     check_name(name)
     whole = exported(model)
+    if fixed is None:
+        _check_float(whole, _spreads(model))
     return header(whole, _parts(whole, fixed), name)
 
 
@@ -39,6 +50,30 @@ def fixed_bound(model: Estimator, fixed: Fixed | int = 16) -> float:
     """Return how far an output in whole numbers may be off, for inputs within their ranges."""
     whole = exported(model)
     return fixed_program(whole.members[0].program, _as_fixed(fixed)).error
+
+
+def _spreads(model: Estimator) -> NDArray[np.float64]:
+    """Return the usual deviation of each input, where it was learned."""
+    if not isinstance(model, PREVALClassifier):
+        return model.input_spread_
+    spreads = [getattr(one, "spread", np.ones(model.n_features_in_)) for one in model.models_]
+    return np.max(spreads, axis=0)
+
+
+def _check_float(whole: Exported, spreads: NDArray[np.float64]) -> None:
+    """Refuse a model whose inputs are too small, or too far from 0, for numbers of 24 bits."""
+    for member in whole.members:
+        for step in member.program.steps:
+            for term in step.terms if isinstance(step, Node) else ():
+                edges = [(w, spreads[i]) for i, w in term.edges if i < len(spreads)]
+                reach = sum(abs(w) * spread for w, spread in edges)
+                small = any(0 < min(abs(w), spread) < LEAST_FLOAT for w, spread in edges)
+                if small or (reach > 0 and abs(term.bias) > FAR * reach):
+                    raise ValueError(
+                        "in float the inputs of this model could not be told apart: they are too "
+                        f"small, too large, or lie more than {FAR:,.0f} times their spread from "
+                        "0; rescale or shift them before fitting, or export to Python or ONNX"
+                    )
 
 
 def _as_fixed(fixed: Fixed | int) -> Fixed:
