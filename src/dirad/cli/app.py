@@ -26,6 +26,7 @@ from rich.progress import (
 )
 
 from dirad import __version__
+from dirad.atomic import replacing
 from dirad.report.tables import Section, markdown, print_sections
 
 if TYPE_CHECKING:
@@ -277,14 +278,17 @@ def deliver(outcome: Outcome, common: Common, show: bool = True) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     record = _record(outcome)
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
-    (folder / f"{outcome.stem}.json").write_text(text + "\n", encoding="utf-8")
+    with replacing(folder / f"{outcome.stem}.json") as part:
+        part.write_text(text + "\n", encoding="utf-8")
     intro = f"Made by `{record['command']}`, dirad {__version__}."
     document = markdown(outcome.title, intro, outcome.sections)
     for name in outcome.pictures:
         document += f"\n![{name}]({outcome.stem}-{name}.png)\n"
-    (folder / f"{outcome.stem}.md").write_text(document, encoding="utf-8")
+    with replacing(folder / f"{outcome.stem}.md") as part:
+        part.write_text(document, encoding="utf-8")
     for name, figure in outcome.pictures.items():
-        figure.savefig(folder / f"{outcome.stem}-{name}.png", dpi=PICTURE_DOTS)
+        with replacing(folder / f"{outcome.stem}-{name}.png") as part:
+            figure.savefig(part, dpi=PICTURE_DOTS, format="png")
     if common.json:
         print(text)
     elif common.quiet:

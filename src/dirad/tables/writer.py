@@ -101,9 +101,7 @@ def _suffix(path: Path) -> str:
 @contextmanager
 def _file_sink(path: Path, suffix: str) -> Iterator[Sink]:
     """Open the file beside `path` that will take its place."""
-    if path.exists() and not path.is_file():
-        raise TableError(f"{path}: {'a folder' if path.is_dir() else 'not a regular file'}")
-    with replacing(path.resolve()) as part, open(part, "wb") as file, ExitStack() as stack:
+    with replacing(path) as part, open(part, "wb") as file, ExitStack() as stack:
         if suffix in (".parquet", ".pq"):
             yield _parquet_sink(path, file, stack)
             return
