@@ -139,7 +139,7 @@ def _locked(lock: Path, path: str | Path) -> int:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(handle)
-            why = "another process is about to write this file; wait for its end"
+            why = "another process is about to write this file"
             raise BlockingIOError(error.errno, why, str(path)) from None
         except OSError:
             return handle  # a file system without locks
