@@ -73,9 +73,9 @@ def _safe_cache_folder() -> str:
     own = [Path(tempfile.gettempdir()) / f"dirad-{_user()}"]
     if os.path.isabs(home):
         own.insert(0, Path(home) / "dirad")
-    candidates = [(root, root / digest) for root in own]
+    candidates = [[root, root / digest] for root in own]
     if chosen:  # that folder itself is the user's choice, and may be an administrator's
-        candidates.insert(0, (Path(chosen) / digest,))
+        candidates.insert(0, [Path(chosen) / digest])
     for folders in candidates:
         try:
             folders[0].parent.mkdir(parents=True, exist_ok=True)
