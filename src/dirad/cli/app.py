@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
@@ -24,9 +24,11 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from dirad import __version__
 from dirad.atomic import replacing
+from dirad.names import CONTROL, visible
 from dirad.report.tables import Section, markdown, print_sections
 
 if TYPE_CHECKING:
@@ -151,7 +153,15 @@ class Outcome:
 # --- what all commands share -------------------------------------------------------------------
 
 
-class Printer(Console):
+class Screen(Console):
+    """A console on which texts of files, such as names, do nothing but stand there."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        options["emoji"] = False
+        return super().render_str(visible(text), **options)
+
+
+class Printer(Screen):
     """A console that leaves it to the command what a reader who stops reading means."""
 
     def on_broken_pipe(self) -> None:
@@ -166,7 +176,30 @@ def stdout() -> Console:
 
 def stderr(output: Output) -> Console:
     """The console for progress and notices."""
-    return Console(stderr=True, quiet=output.quiet)
+    return Screen(stderr=True, quiet=output.quiet)
+
+
+def raw_stdout() -> BinaryIO:
+    """Standard output as bytes; a terminal gets texts as people may see them."""
+    return cast(BinaryIO, Terminal()) if sys.stdout.isatty() else sys.stdout.buffer
+
+
+class Terminal:
+    """Standard output, where it is a terminal: takes text in UTF-8."""
+
+    name = "the terminal"
+
+    def write(self, raw: bytes) -> int:
+        """Write a text, whose control characters are written out."""
+        sys.stdout.buffer.write(visible(raw.decode()).encode())
+        return len(raw)
+
+
+def as_json(record: Any) -> str:
+    """Return a record as JSON in which control characters are escaped."""
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    # JSON escapes the first of them by itself, and has line breaks of its own.
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def tell_changed(common: Output, kinds: Sequence[str]) -> None:
@@ -277,7 +310,7 @@ def deliver(outcome: Outcome, common: Common, show: bool = True) -> None:
     folder = common.out or Path("results") / outcome.command
     folder.mkdir(parents=True, exist_ok=True)
     record = _record(outcome)
-    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    text = as_json(record)
     with replacing(folder / f"{outcome.stem}.json") as part:
         part.write_text(text + "\n", encoding="utf-8")
     intro = f"Made by `{record['command']}`, dirad {__version__}."
@@ -396,7 +429,7 @@ def _asked(arguments: Sequence[str] | None) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"dirad: {message}", file=sys.stderr)
+    print(f"dirad: {visible(message)}", file=sys.stderr)
     return code
 
 

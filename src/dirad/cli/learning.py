@@ -2,7 +2,6 @@
 
 import errno
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from dirad.cli.app import (
     Stopped,
     Usage,
     app,
+    raw_stdout,
     stderr,
     warm_up,
 )
@@ -46,6 +46,7 @@ MEANING = {
 }
 KEPT = "L0: the network grown for the answers; numbers kept: all but samples not learned yet"
 CHECKPOINT = ".checkpoint"  # behind the name of a model file
+PARQUET = (".parquet", ".pq")
 
 Task = Literal["auto", "classification", "regression"]
 Share = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
@@ -624,6 +625,7 @@ def predict(
     output: MaybeOut = None,
     proba: Flag = False,
     novelty: Flag = False,
+    escape_formulas: Flag = False,
     unseen: Literal["refuse", "zero"] = "refuse",
     reading: Reading = FOUND_OUT,
     talk: Output = TALKATIVE,
@@ -648,6 +650,9 @@ def predict(
     novelty
         Of a continual model: write which model answers, how new the row is to it, in deviations
         of what is usual, and whether it is known (of known rows 5 % are called unknown).
+    escape_formulas
+        Put an apostrophe before text that a spreadsheet would take for a formula, since it begins
+        with = + - @ or a tab: for answers of models or data that you do not trust, in CSV or TSV.
     unseen
         What to do with a category that training did not show.
     """
@@ -666,13 +671,17 @@ def predict(
         raise Usage("--json prints the score alone, so that the answers need a file: --output")
     if output is not None:
         check_place(output, data, model)
+    if escape_formulas and output is not None and output.suffix.lower() in PARQUET:
+        raise Usage(
+            f"--escape-formulas is for CSV and TSV: {output} keeps text apart from formulas"
+        )
     table = opened(data, reading)
     _tell_ignored(encoder, table, talk)
     labelled = encoder.target.name in table.names
     sums = np.zeros(4)  # rows, right or squared errors, Σy, Σy²
     done = 0
     with (
-        TableWriter(output if output is not None else sys.stdout.buffer) as writer,
+        TableWriter(output or raw_stdout(), escape_formulas=escape_formulas) as writer,
         _bar(talk, "answering", "rows") as bar,
     ):
         for chunk in table.chunks(ROWS):

@@ -1,7 +1,6 @@
 """Commands that show what a model file holds, or carry it elsewhere: inspect, export, report."""
 
 import math
-import sys
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 from cyclopts import Parameter
 from numpy.typing import NDArray
 
-from dirad.cli.app import TALKATIVE, Flag, Output, Usage, app, spinner
+from dirad.cli.app import TALKATIVE, Flag, Output, Usage, app, raw_stdout, spinner
 from dirad.cli.learning import (
     FOUND_OUT,
     MaybeOut,
@@ -200,7 +199,7 @@ def export(
         raise Usage(f"{option}: {error}") from None
     raw = content.encode() if isinstance(content, str) else content
     if output is None:
-        sys.stdout.buffer.write(raw)
+        raw_stdout().write(raw)
         return
     with replacing(output) as part:
         part.write_bytes(raw)
