@@ -752,7 +752,7 @@ def _origin(table: "Table", seed: Any, before: Any = None) -> dict[str, Any]:
 
 
 def encoder_of(found: "ModelFile", path: Path) -> "Encoder":
-    """Return how a model's data files are read."""
+    """Return how a model's data files are read, if that fits the model."""
     from dirad.storage import ModelError
     from dirad.tables import Encoder
 
@@ -762,9 +762,28 @@ def encoder_of(found: "ModelFile", path: Path) -> "Encoder":
             f"dirad.load({str(path)!r}) gives the model back there"
         )
     try:
-        return Encoder.from_json(found.encoder)
+        encoder = Encoder.from_json(found.encoder)
+    except OverflowError as error:
+        raise ModelError(f"{path}: not a sound encoder: a number is too large") from error
     except ValueError as error:
         raise ModelError(f"{path}: {error}") from error
+    problem = _misfit(encoder, found.model)
+    if problem:
+        raise ModelError(f"{path}: its columns do not fit its model ({problem})")
+    return encoder
+
+
+def _misfit(encoder: "Encoder", model: Any) -> str:
+    """Say why an encoder cannot be that of a model; nothing where it can."""
+    names, target = encoder.feature_names, encoder.target
+    if len(names) != model.n_features_in_:
+        return f"{len(names)} names for {model.n_features_in_} inputs"
+    if (target.task == "regression") == hasattr(model, "classes_"):
+        return f"{target.task}, by a {type(model).__name__}"
+    kind = {"number": int, "boolean": bool, "category": str}[target.kind]
+    if any(type(label) is not kind for label in getattr(model, "classes_", np.zeros(0)).tolist()):
+        return f"other classes than {target.kind}"
+    return ""
 
 
 def check_begun(found: "ModelFile", path: Path) -> None:
