@@ -15,7 +15,7 @@ except ImportError:  # not on every system: there, nothing is locked
     fcntl = None
 
 SHORT = 40  # characters of a file's name in that of its new content: together 255 bytes at most
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)  # said without a name
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # said without a name
 
 
 @contextmanager
@@ -26,9 +26,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
     written is removed. Of a symbolic link the target is replaced, and the link stays.
     """
     target = destination(path)
-    with _failures_named(path):
+    with named(path):
         part = _new_file(target)
-    with _failures_named(path, part):
+    with named(path, part):
         try:
             yield part
             _sync(part)
@@ -63,7 +63,7 @@ def destination(path: str | Path) -> Path:
     if not target.parent.is_dir():
         why = f"there is no folder {target.parent if os.path.islink(path) else Path(path).parent}"
         raise FileNotFoundError(errno.ENOENT, why, str(path))
-    with _failures_named(path):
+    with named(path):
         _new_file(target).unlink()
     return target
 
@@ -77,7 +77,7 @@ def _new_file(target: Path) -> Path:
 
 
 @contextmanager
-def _failures_named(path: str | Path, part: Path | None = None) -> Iterator[None]:
+def named(path: str | Path, part: Path | None = None) -> Iterator[None]:
     """Let what the system says name the file that was to be written, not its new content."""
     try:
         yield
@@ -133,7 +133,7 @@ def _locked(lock: Path, path: str | Path) -> int:
     """Return a handle on a lock file that this process alone has locked."""
     assert fcntl is not None
     while True:
-        with _failures_named(path):
+        with named(path):
             handle = _opened(lock)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

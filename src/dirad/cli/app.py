@@ -6,10 +6,13 @@ import math
 import os
 import signal
 import sys
+import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
 
@@ -27,7 +30,7 @@ from rich.progress import (
 from rich.text import Text
 
 from dirad import __version__
-from dirad.atomic import replacing
+from dirad.atomic import FULL, replacing
 from dirad.names import CONTROL, visible
 from dirad.report.tables import Section, markdown, print_sections
 
@@ -275,19 +278,19 @@ def spinner(output: Output, text: str) -> Iterator[None]:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be written, before anything is computed."""
+    """Refuse a folder that cannot be written, or made, before anything is computed."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+        with tempfile.TemporaryFile(dir=there):
+            pass
     except OSError as error:
-        raise Usage(f"--out {folder}: {error.strerror}") from None
+        raise Usage(f"--out {folder}: cannot be written: {error.strerror}") from None
 
 
 def warm_up(output: Output, *presets: str) -> None:
     """Load the kernels; if that takes longer than a cache does, say what is going on."""
     from dirad.experiments.runner import warm
 
-    if isinstance(output, Common) and output.out is not None:
-        _check_folder(output.out)
     console = stderr(output)
     with console.status("loading kernels") as status:
 
@@ -377,9 +380,26 @@ def _plain(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; errors become one line on standard error."""
+    code = _performed(arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _stop_printing()
+    except OSError as error:
+        _stop_printing()
+        code = code or _fail(_reason(error), FAILURE)
+    return code
+
+
+def _performed(arguments: Sequence[str] | None) -> int:
+    """Run a command; return its exit code."""
     try:
         command, bound, *_ = app.parse_args(arguments, exit_on_error=False, print_error=False)
-        with chosen_engine(bound.arguments.get("common", DEFAULTS)):
+        given = [value for value in bound.arguments.values() if isinstance(value, Output)]
+        common = bound.arguments.get("common", DEFAULTS)
+        if "common" in signature(command).parameters:
+            _check_folder(common.out or Path("results") / command.__name__)
+        with quiet_warnings(*given), chosen_engine(common):
             command(*bound.args, **bound.kwargs)
     except (CycloptsError, Usage) as error:
         return _fail(f"{_line(error)} (see {_asked(arguments)} --help)", USAGE)
@@ -392,15 +412,42 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except _refusals() as error:
         return _fail(_line(error), FAILURE)
     except OSError as error:
-        text = f"{error.filename}: {error.strerror}" if error.filename else _line(error)
-        return _fail(text, FAILURE)
+        return _fail(_reason(error), FAILURE)
     except ValueError as error:
         return _fail(f"{type(error).__name__}: {_line(error)}", FAILURE)
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _stop_printing()
     return 0
+
+
+@contextmanager
+def quiet_warnings(output: Output = TALKATIVE) -> Iterator[None]:
+    """Tell warnings of our own in a line, and no others, neither here nor in other processes.
+
+    Who asks Python for warnings (`python -W`, PYTHONWARNINGS) gets them as Python tells them.
+    """
+    if sys.warnoptions:
+        yield
+        return
+
+    def tell(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"dirad: {visible(_line(message))}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not output.quiet:
+            warnings.filterwarnings("default", category=UserWarning, module=r"dirad\b")
+        warnings.showwarning = tell
+        os.environ["PYTHONWARNINGS"] = "ignore"
+        try:
+            yield
+        finally:
+            del os.environ["PYTHONWARNINGS"]
+
+
+def _reason(error: OSError) -> str:
+    """Return what the system says, and of which file."""
+    if error.errno in FULL and not error.filename:  # every other file is named
+        return f"standard output: {error.strerror}"
+    return f"{error.filename}: {error.strerror}" if error.filename else _line(error)
 
 
 def _refusals() -> tuple[type[Exception], ...]:
@@ -418,7 +465,7 @@ def _stop_printing() -> None:
     os.dup2(nowhere, sys.stdout.fileno())
 
 
-def _line(error: BaseException) -> str:
+def _line(error: object) -> str:
     return " ".join(str(error).split())
 
 

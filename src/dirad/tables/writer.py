@@ -53,7 +53,8 @@ class TableWriter:
             self.path = Path(path).expanduser()
             self._context = _file_sink(self.path, _suffix(self.path), cell)
         else:
-            self.path = Path(str(getattr(path, "name", "stream")))
+            name = str(getattr(path, "name", "stream"))
+            self.path = Path("standard output" if name == "<stdout>" else name)
             self._context = nullcontext(_text_sink(path, ",", cell))
         self._names: tuple[str, ...] | None = None
 
