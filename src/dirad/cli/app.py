@@ -122,7 +122,16 @@ class Common(Output):
     ] = "local"
     address: Annotated[
         str | None,
-        Parameter(help="Of a Ray cluster, as host:port [default: one is started on this machine]."),
+        Parameter(
+            help="Of a Ray cluster, as host:port [default: one is started on this machine]. "
+            "Whoever reaches a port of a cluster can run code there: on trusted networks only."
+        ),
+    ] = None
+    time_limit: Annotated[
+        float | None,
+        Parameter(
+            validator=Number(gt=0), help="Seconds that a run on Ray may take [default: a day]."
+        ),
     ] = None
     out: Annotated[
         Path | None, Parameter(help="Folder for the results [default: results/ and the command].")
@@ -224,11 +233,18 @@ def worker_count(common: Common) -> int:
 def chosen_engine(common: Common) -> Iterator[None]:
     """Let the engine that was asked for do the runs of this block."""
     from dirad.engine import Local, on_ray, using
+    from dirad.engine.rays import ANSWER_WITHIN
 
-    is_local = common.engine == "local"
-    if is_local and common.address is not None:
-        raise Usage("--address is that of a Ray cluster: it needs --engine ray")
-    with using(Local()) if is_local else on_ray(common.address, worker_count(common)):
+    if common.engine == "local":
+        if common.address is not None:
+            raise Usage("--address is that of a Ray cluster: it needs --engine ray")
+        if common.time_limit is not None:
+            raise Usage("--time-limit is of runs on a Ray cluster: it needs --engine ray")
+        with using(Local()):
+            yield
+        return
+    limit = common.time_limit or ANSWER_WITHIN
+    with on_ray(common.address, worker_count(common), answer_within=limit):
         yield
 
 
@@ -453,10 +469,11 @@ def _reason(error: OSError) -> str:
 def _refusals() -> tuple[type[Exception], ...]:
     """Return the errors whose words are meant for users; asked for only where there is an error."""
     from dirad.datasets import DatasetMissing
+    from dirad.engine import ClusterError
     from dirad.storage import ModelError
     from dirad.tables import TableError
 
-    return DatasetMissing, TableError, ModelError, ImportError
+    return DatasetMissing, TableError, ModelError, ClusterError, ImportError
 
 
 def _stop_printing() -> None:
