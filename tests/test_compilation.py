@@ -109,6 +109,19 @@ def test_a_cache_is_for_its_owner_alone(places):
     assert cache_folder(temp) == str(folder)
 
 
+NO_TEMP = """
+import tempfile
+def none():
+    raise FileNotFoundError("No usable temporary directory found")
+tempfile.gettempdir = none
+"""
+
+
+def test_kernels_work_where_nothing_can_be_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "KERNEL", NO_TEMP + KERNEL)
+    assert cache_folder(tmp_path) == ""
+
+
 def writable_by_all(path):
     path.chmod(0o777)
 

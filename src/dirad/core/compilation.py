@@ -19,7 +19,8 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -69,11 +70,7 @@ def _safe_cache_folder() -> str:
     """
     digest = source_digest()
     chosen = os.environ.get("NUMBA_CACHE_DIR")
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    own = [Path(tempfile.gettempdir()) / f"dirad-{_user()}"]
-    if os.path.isabs(home):
-        own.insert(0, Path(home) / "dirad")
-    candidates = [[root, root / digest] for root in own]
+    candidates = [[root, root / digest] for root in _own_roots()]
     if chosen:  # that folder itself is the user's choice, and may be an administrator's
         candidates.insert(0, [Path(chosen) / digest])
     for folders in candidates:
@@ -87,8 +84,14 @@ def _safe_cache_folder() -> str:
     return ""
 
 
-def _user() -> int | str:
-    return os.getuid() if hasattr(os, "getuid") else "user"
+def _own_roots() -> Iterator[Path]:
+    """Yield the folders that are made for this user's caches, the best first."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if os.path.isabs(home):  # else there is no home
+        yield Path(home) / "dirad"
+    with suppress(OSError):  # nor, on a system that cannot be written, a place for temporary files
+        user = os.getuid() if hasattr(os, "getuid") else "user"
+        yield Path(tempfile.gettempdir()) / f"dirad-{user}"
 
 
 def _made_private(folder: Path, root_too: bool) -> bool:
