@@ -195,3 +195,25 @@ def awaited(condition, seconds=120):
             return found
         time.sleep(0.1)
     return condition()
+
+
+def test_results_are_written_through_links_and_whole_or_not_at_all(tmp_path):
+    from dirad.cli.app import Common, Outcome, deliver
+
+    class Unfinished:
+        def savefig(self, path, **_):
+            Path(path).write_text("half")
+            raise OSError(28, "No space left on device")
+
+    true = tmp_path / "true.json"
+    (tmp_path / "toy.json").symlink_to(true)
+    (tmp_path / "toy-a.png").write_text("old")
+    outcome = Outcome(
+        "toy", {}, "Toys", [Section("Some", [{"a": 1}])], pictures={"a": Unfinished()}
+    )
+    with pytest.raises(OSError, match="No space left on device") as found:
+        deliver(outcome, Common(out=tmp_path, quiet=True))
+    assert found.value.filename == str(tmp_path / "toy-a.png")
+    assert (tmp_path / "toy.json").is_symlink()
+    assert json.loads(true.read_text("utf-8"))["title"] == "Toys"
+    assert (tmp_path / "toy-a.png").read_text() == "old"

@@ -16,7 +16,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dirad.engine import Local, ModelPool, current, on_ray, rays, using
+from dirad.engine import (
+    ClusterError,
+    Local,
+    ModelPool,
+    current,
+    model_pool,
+    on_ray,
+    rays,
+    using,
+)
 from dirad.experiments.ledger import Ledger
 from dirad.experiments.protocol import Setting
 from dirad.experiments.reproduce import measure
@@ -40,7 +49,8 @@ def cluster():
 
     size = {"object_store_memory": STORE}
     patch = pytest.MonkeyPatch()
-    patch.setenv("PYTHONPATH", os.path.dirname(__file__))  # workers import this module
+    folders = [os.path.dirname(__file__), *filter(None, [os.environ.get("PYTHONPATH")])]
+    patch.setenv("PYTHONPATH", os.pathsep.join(folders))  # workers import this module
     made = Cluster(True, head_node_args={"num_cpus": 0, "include_dashboard": False, **size})
     try:
         for _ in range(2):
@@ -319,6 +329,45 @@ def test_of_many_models_in_actors_the_same_are_asked(engine, systems):
         assert pool.system._screen() is not None
         assert np.array_equal(pool.route(X), system.route(X))
         assert np.array_equal(pool.system.novelty(X), system.novelty(X))
+
+
+class Deadly:
+    """A model that kills its process, whatever it is asked."""
+
+    number = 0
+
+    def __init__(self, marks):
+        self.marks = str(marks)
+
+    def route(self, X):
+        with open(self.marks, "a") as file:
+            file.write("x")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def sleep(self):
+        time.sleep(1000)
+
+
+class Alone:
+    """A system of one model."""
+
+    unfinished = ()
+
+    def __init__(self, model):
+        self.models = [model]
+
+
+def test_a_question_that_kills_whoever_is_asked_is_given_up(engine, tmp_path):
+    system = Alone(Deadly(tmp_path / "marks"))
+    with ModelPool(system, answer_within=60.0) as pool:
+        (model,) = pool.system.models
+        with pytest.raises(ClusterError, match="the process that holds the models has died"):
+            model.route(np.zeros((1, 2)))
+        assert (tmp_path / "marks").read_text() == "x" * (1 + model_pool.RETRIES)
+    with ModelPool(system, answer_within=0.5) as pool:
+        (model,) = pool.system.models
+        with pytest.raises(ClusterError, match="no answer in the time"):
+            model.sleep()
 
 
 def test_what_cannot_be_placed(engine):

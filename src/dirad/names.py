@@ -1,4 +1,4 @@
-"""Names of inputs and classes inside equations: in plain text, and in LaTeX."""
+"""Names of inputs and classes: inside equations, in plain text and in LaTeX; and on a screen."""
 
 import json
 import re
@@ -11,6 +11,20 @@ _IN_TEXT = {char: f"\\{char}" for char in "{}_%#&$"} | {
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
 }
+# Controls but for line break and tab, which may command a terminal; what turns the direction of
+# writing; halves of characters and what is none: XML 1.0 cannot hold them, nor UTF-8 some.
+CONTROL = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+
+
+def visible(text: str) -> str:
+    r"""Return a text in which control characters are written out, to be shown to people.
+
+    >>> print(visible("red\x1b[2J"))
+    red\x1b[2J
+    """
+    return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def is_plain(name: str) -> bool:

@@ -6,12 +6,15 @@ import math
 import os
 import signal
 import sys
+import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
@@ -24,8 +27,11 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from dirad import __version__
+from dirad.atomic import FULL, replacing
+from dirad.names import CONTROL, visible
 from dirad.report.tables import Section, markdown, print_sections
 
 if TYPE_CHECKING:
@@ -116,7 +122,16 @@ class Common(Output):
     ] = "local"
     address: Annotated[
         str | None,
-        Parameter(help="Of a Ray cluster, as host:port [default: one is started on this machine]."),
+        Parameter(
+            help="Of a Ray cluster, as host:port [default: one is started on this machine]. "
+            "Whoever reaches a port of a cluster can run code there: on trusted networks only."
+        ),
+    ] = None
+    time_limit: Annotated[
+        float | None,
+        Parameter(
+            validator=Number(gt=0), help="Seconds that a run on Ray may take [default: a day]."
+        ),
     ] = None
     out: Annotated[
         Path | None, Parameter(help="Folder for the results [default: results/ and the command].")
@@ -150,7 +165,15 @@ class Outcome:
 # --- what all commands share -------------------------------------------------------------------
 
 
-class Printer(Console):
+class Screen(Console):
+    """A console on which texts of files, such as names, do nothing but stand there."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        options["emoji"] = False
+        return super().render_str(visible(text), **options)
+
+
+class Printer(Screen):
     """A console that leaves it to the command what a reader who stops reading means."""
 
     def on_broken_pipe(self) -> None:
@@ -165,7 +188,30 @@ def stdout() -> Console:
 
 def stderr(output: Output) -> Console:
     """The console for progress and notices."""
-    return Console(stderr=True, quiet=output.quiet)
+    return Screen(stderr=True, quiet=output.quiet)
+
+
+def raw_stdout() -> BinaryIO:
+    """Standard output as bytes; a terminal gets texts as people may see them."""
+    return cast(BinaryIO, Terminal()) if sys.stdout.isatty() else sys.stdout.buffer
+
+
+class Terminal:
+    """Standard output, where it is a terminal: takes text in UTF-8."""
+
+    name = "the terminal"
+
+    def write(self, raw: bytes) -> int:
+        """Write a text, whose control characters are written out."""
+        sys.stdout.buffer.write(visible(raw.decode()).encode())
+        return len(raw)
+
+
+def as_json(record: Any) -> str:
+    """Return a record as JSON in which control characters are escaped."""
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    # JSON escapes the first of them by itself, and has line breaks of its own.
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def tell_changed(common: Output, kinds: Sequence[str]) -> None:
@@ -187,11 +233,18 @@ def worker_count(common: Common) -> int:
 def chosen_engine(common: Common) -> Iterator[None]:
     """Let the engine that was asked for do the runs of this block."""
     from dirad.engine import Local, on_ray, using
+    from dirad.engine.rays import ANSWER_WITHIN
 
-    is_local = common.engine == "local"
-    if is_local and common.address is not None:
-        raise Usage("--address is that of a Ray cluster: it needs --engine ray")
-    with using(Local()) if is_local else on_ray(common.address, worker_count(common)):
+    if common.engine == "local":
+        if common.address is not None:
+            raise Usage("--address is that of a Ray cluster: it needs --engine ray")
+        if common.time_limit is not None:
+            raise Usage("--time-limit is of runs on a Ray cluster: it needs --engine ray")
+        with using(Local()):
+            yield
+        return
+    limit = common.time_limit or ANSWER_WITHIN
+    with on_ray(common.address, worker_count(common), answer_within=limit):
         yield
 
 
@@ -241,19 +294,19 @@ def spinner(output: Output, text: str) -> Iterator[None]:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be written, before anything is computed."""
+    """Refuse a folder that cannot be written, or made, before anything is computed."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+        with tempfile.TemporaryFile(dir=there):
+            pass
     except OSError as error:
-        raise Usage(f"--out {folder}: {error.strerror}") from None
+        raise Usage(f"--out {folder}: cannot be written: {error.strerror}") from None
 
 
 def warm_up(output: Output, *presets: str) -> None:
     """Load the kernels; if that takes longer than a cache does, say what is going on."""
     from dirad.experiments.runner import warm
 
-    if isinstance(output, Common) and output.out is not None:
-        _check_folder(output.out)
     console = stderr(output)
     with console.status("loading kernels") as status:
 
@@ -276,15 +329,18 @@ def deliver(outcome: Outcome, common: Common, show: bool = True) -> None:
     folder = common.out or Path("results") / outcome.command
     folder.mkdir(parents=True, exist_ok=True)
     record = _record(outcome)
-    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
-    (folder / f"{outcome.stem}.json").write_text(text + "\n", encoding="utf-8")
+    text = as_json(record)
+    with replacing(folder / f"{outcome.stem}.json") as part:
+        part.write_text(text + "\n", encoding="utf-8")
     intro = f"Made by `{record['command']}`, dirad {__version__}."
     document = markdown(outcome.title, intro, outcome.sections)
     for name in outcome.pictures:
         document += f"\n![{name}]({outcome.stem}-{name}.png)\n"
-    (folder / f"{outcome.stem}.md").write_text(document, encoding="utf-8")
+    with replacing(folder / f"{outcome.stem}.md") as part:
+        part.write_text(document, encoding="utf-8")
     for name, figure in outcome.pictures.items():
-        figure.savefig(folder / f"{outcome.stem}-{name}.png", dpi=PICTURE_DOTS)
+        with replacing(folder / f"{outcome.stem}-{name}.png") as part:
+            figure.savefig(part, dpi=PICTURE_DOTS, format="png")
     if common.json:
         print(text)
     elif common.quiet:
@@ -340,9 +396,26 @@ def _plain(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; errors become one line on standard error."""
+    code = _performed(arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _stop_printing()
+    except OSError as error:
+        _stop_printing()
+        code = code or _fail(_reason(error), FAILURE)
+    return code
+
+
+def _performed(arguments: Sequence[str] | None) -> int:
+    """Run a command; return its exit code."""
     try:
         command, bound, *_ = app.parse_args(arguments, exit_on_error=False, print_error=False)
-        with chosen_engine(bound.arguments.get("common", DEFAULTS)):
+        given = [value for value in bound.arguments.values() if isinstance(value, Output)]
+        common = bound.arguments.get("common", DEFAULTS)
+        if "common" in signature(command).parameters:
+            _check_folder(common.out or Path("results") / command.__name__)
+        with quiet_warnings(*given), chosen_engine(common):
             command(*bound.args, **bound.kwargs)
     except (CycloptsError, Usage) as error:
         return _fail(f"{_line(error)} (see {_asked(arguments)} --help)", USAGE)
@@ -355,24 +428,52 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except _refusals() as error:
         return _fail(_line(error), FAILURE)
     except OSError as error:
-        text = f"{error.filename}: {error.strerror}" if error.filename else _line(error)
-        return _fail(text, FAILURE)
+        return _fail(_reason(error), FAILURE)
     except ValueError as error:
         return _fail(f"{type(error).__name__}: {_line(error)}", FAILURE)
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _stop_printing()
     return 0
+
+
+@contextmanager
+def quiet_warnings(output: Output = TALKATIVE) -> Iterator[None]:
+    """Tell warnings of our own in a line, and no others, neither here nor in other processes.
+
+    Who asks Python for warnings (`python -W`, PYTHONWARNINGS) gets them as Python tells them.
+    """
+    if sys.warnoptions:
+        yield
+        return
+
+    def tell(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"dirad: {visible(_line(message))}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not output.quiet:
+            warnings.filterwarnings("default", category=UserWarning, module=r"dirad\b")
+        warnings.showwarning = tell
+        os.environ["PYTHONWARNINGS"] = "ignore"
+        try:
+            yield
+        finally:
+            del os.environ["PYTHONWARNINGS"]
+
+
+def _reason(error: OSError) -> str:
+    """Return what the system says, and of which file."""
+    if error.errno in FULL and not error.filename:  # every other file is named
+        return f"standard output: {error.strerror}"
+    return f"{error.filename}: {error.strerror}" if error.filename else _line(error)
 
 
 def _refusals() -> tuple[type[Exception], ...]:
     """Return the errors whose words are meant for users; asked for only where there is an error."""
     from dirad.datasets import DatasetMissing
+    from dirad.engine import ClusterError
     from dirad.storage import ModelError
     from dirad.tables import TableError
 
-    return DatasetMissing, TableError, ModelError, ImportError
+    return DatasetMissing, TableError, ModelError, ClusterError, ImportError
 
 
 def _stop_printing() -> None:
@@ -381,7 +482,7 @@ def _stop_printing() -> None:
     os.dup2(nowhere, sys.stdout.fileno())
 
 
-def _line(error: BaseException) -> str:
+def _line(error: object) -> str:
     return " ".join(str(error).split())
 
 
@@ -392,7 +493,7 @@ def _asked(arguments: Sequence[str] | None) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"dirad: {message}", file=sys.stderr)
+    print(f"dirad: {visible(message)}", file=sys.stderr)
     return code
 
 

@@ -1,9 +1,9 @@
 """Commands that learn from data files and answer: fit, learn, predict."""
 
+import errno
 import signal
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from cyclopts.validators import Number
 from numpy.typing import NDArray
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from dirad.atomic import claimed, destination
 from dirad.cli.app import (
     TALKATIVE,
     Flag,
@@ -26,6 +27,7 @@ from dirad.cli.app import (
     Stopped,
     Usage,
     app,
+    raw_stdout,
     stderr,
     warm_up,
 )
@@ -44,6 +46,7 @@ MEANING = {
 }
 KEPT = "L0: the network grown for the answers; numbers kept: all but samples not learned yet"
 CHECKPOINT = ".checkpoint"  # behind the name of a model file
+PARQUET = (".parquet", ".pq")
 
 Task = Literal["auto", "classification", "regression"]
 Share = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
@@ -165,6 +168,7 @@ def fit(
         _check_continual(task, preset, max_edges, test)
     if target in (drop or ()):
         raise Usage(f"--drop {target}: this is the target")
+    check_place(output, data, reading.labels)
     table = opened(data, reading)
     for option, names in (("--target", [target]), ("--drop", drop), ("--category", category)):
         _need(table, option, names or ())
@@ -173,17 +177,19 @@ def fit(
     )
     if continual and encoder.target.task == "regression":
         raise Usage(f"--continual learns classes, and {target!r} holds numbers: see --task")
-    check_place(output, data, reading.labels)
-    job = Job(table, encoder, output, _origin(table, seed), checkpoint_every, talk)
-    model: Any = None
-    if resume:
-        model = _checkpoint(job).model
-    if continual:
-        warm_up(talk, preset)
-        sizes = {"batch_size": batch_size, "begin": begin}
-        _fit_stream(job, model, dict(preset=preset, random_state=seed, **sizes), finish)
-    else:
-        _fit_network(job, model, preset, max_edges, 0.2 if test is None else test, seed)
+    share = 0.2 if test is None else test
+    with _claimed(output) as unchanged:
+        terms = {} if continual else {"--test": share}
+        job = Job(
+            table, encoder, output, unchanged, _origin(table, seed), terms, checkpoint_every, talk
+        )
+        model = _checkpoint(job).model if resume else None
+        if continual:
+            warm_up(talk, preset)
+            sizes = {"batch_size": batch_size, "begin": begin}
+            _fit_stream(job, model, dict(preset=preset, random_state=seed, **sizes), finish)
+        else:
+            _fit_network(job, model, preset, max_edges, share, seed)
 
 
 def _check_continual(task: str, preset: str, max_edges: int | None, test: float | None) -> None:
@@ -217,30 +223,64 @@ class Job(NamedTuple):
     table: "Table"
     encoder: "Encoder"
     output: Path
+    unchanged: Callable[[], bool]  # is the output still what it was?
     origin: dict[str, Any]  # provenance
+    terms: dict[str, Any]  # what a checkpoint must agree on beside its data, columns and parameters
     every: float  # seconds between two checkpoints
     talk: Output
 
     @property
     def checkpoint(self) -> Path:
         """Where the model stands while it is on its way."""
-        return self.output.with_name(self.output.name + CHECKPOINT)
+        return checkpoint_of(self.output)
 
-    def save(self, model: Any, path: Path, **more: Any) -> None:
-        """Write the model as it stands."""
+    def keep(self, model: Any, **more: Any) -> None:
+        """Write the model as it stands into its checkpoint."""
         from dirad.storage import save
 
-        save(model, path, encoder=self.encoder.to_json(), provenance=self.origin | more)
+        origin = self.origin | self.terms | more
+        save(model, self.checkpoint, encoder=self.encoder.to_json(), provenance=origin)
 
     def done(self, model: Any, **more: Any) -> None:
         """Write the finished model; its checkpoint goes."""
-        self.save(model, self.output, **more)
-        self.checkpoint.unlink(missing_ok=True)
+        _write(model, self.output, self.unchanged, self.encoder.to_json(), self.origin | more)
 
     def stop(self, model: Any, where: str, **more: Any) -> Stopped:
         """Keep the model as it stands; return what is said of it."""
-        self.save(model, self.checkpoint, **more)
+        self.keep(model, **more)
         return Stopped(f"stopped {where}; {self.checkpoint} is the model so far, --resume goes on")
+
+
+def checkpoint_of(output: Path) -> Path:
+    """Return where a model stands while it is on its way to a file."""
+    return output.with_name(output.name + CHECKPOINT)
+
+
+@contextmanager
+def _claimed(output: Path) -> Iterator[Callable[[], bool]]:
+    """Keep other processes from a model file and its checkpoint; yield whether it is unchanged."""
+    with claimed(output) as unchanged, claimed(checkpoint_of(output)):
+        yield unchanged
+
+
+def _write(
+    model: Any,
+    output: Path,
+    unchanged: Callable[[], bool],
+    encoder: Mapping[str, Any] | None,
+    origin: Mapping[str, Any],
+) -> None:
+    """Write a finished model; its checkpoint goes, unless another program changed the file."""
+    from dirad.storage import save
+
+    checkpoint = checkpoint_of(output)
+    if unchanged():
+        save(model, output, encoder=encoder, provenance=origin)
+        checkpoint.unlink(missing_ok=True)
+        return
+    save(model, checkpoint, encoder=encoder, provenance=origin)
+    why = f"another program changed this file, which is left as it is; {checkpoint} is the model"
+    raise OSError(errno.ESTALE, why, str(output))
 
 
 def _fit_network(
@@ -281,7 +321,7 @@ def _fit_network(
             if stopped:
                 raise job.stop(model, f"at step {model.n_steps_}")
             if time.monotonic() >= saved + job.every:
-                job.save(model, job.checkpoint)
+                job.keep(model)
                 saved = time.monotonic()
             model.resume(X, y, steps=STEPS)
     found = scores(model, X_test, y_test)
@@ -376,41 +416,61 @@ def learn(
     unseen
         What to do with a category that the first file did not show.
     """
+    from dirad.tables import digest
+
+    if output is not None:
+        check_place(output)
+    output = output or model
+    _check_not_read(output, data)
+    with _claimed(output) as unchanged:
+        found = _continual_model(model)
+        encoder = encoder_of(found, model)
+        if data is None:
+            if not finish:
+                raise Usage("there is nothing to learn: name a data file, or --finish")
+            warm_up(talk, found.model.preset)
+            _finish(found, output, unchanged, talk)
+            return
+        table = opened(data, reading)
+        _tell_ignored(encoder, table, talk)
+        origin = _origin(table, found.provenance.get("seed"), found.provenance.get("data"))
+        terms = {"model file": digest(model), "--unseen": unseen}
+        job = Job(table, encoder, output, unchanged, origin, terms, checkpoint_every, talk)
+        classifier, taken = found.model, 0
+        if resume:
+            stopped = _checkpoint(job)
+            _check_same(job, stopped.model, classifier)
+            classifier, taken = stopped.model, _stopped_at(stopped, job.checkpoint)
+            job = job._replace(encoder=encoder_of(stopped, job.checkpoint))  # with its new classes
+        warm_up(talk, classifier.preset)
+        _learn(job, classifier, taken, since=len(classifier.events_), finish=finish, unseen=unseen)
+
+
+def _continual_model(path: Path) -> "ModelFile":
+    """Return a model file that can go on learning."""
     from dirad.storage import read
 
-    found = read(model)
+    found = read(path)
     if type(found.model).__name__ != "PREVALClassifier":
-        raise Usage(
-            f"{model} is one network, which is finished: dirad fit --continual makes others"
-        )
-    encoder = encoder_of(found, model)
-    check_place(output or model, data)
-    if data is None:
-        if not finish:
-            raise Usage("there is nothing to learn: name a data file, or --finish")
-        warm_up(talk, found.model.preset)
-        _finish(found, output or model, talk)
-        return
-    table = opened(data, reading)
-    _tell_ignored(encoder, table, talk)
-    origin = _origin(table, found.provenance.get("seed"), found.provenance.get("data"))
-    job = Job(table, encoder, output or model, origin, checkpoint_every, talk)
-    classifier, taken = found.model, 0
-    if resume:
-        stopped = _checkpoint(job)
-        classifier, stopped_at = stopped.model, stopped.provenance.get("row")
-        taken = stopped_at if isinstance(stopped_at, int) else 0
-    warm_up(talk, classifier.preset)
-    _learn(job, classifier, taken, since=len(classifier.events_), finish=finish, unseen=unseen)
+        raise Usage(f"{path} is one network, which is finished: dirad fit --continual makes others")
+    return found
 
 
-def _finish(found: "ModelFile", output: Path, talk: Output) -> None:
+def _stopped_at(found: "ModelFile", path: Path) -> int:
+    """Return how many rows of its file a checkpoint has seen."""
+    from dirad.storage import ModelError
+
+    row = found.provenance.get("row")
+    if type(row) is not int or not 0 <= row <= found.model.n_samples_seen_:
+        raise ModelError(f"{path}: it does not say at which row it was stopped")
+    return row
+
+
+def _finish(found: "ModelFile", output: Path, unchanged: Callable[[], bool], talk: Output) -> None:
     """Bring the models of a system to their end, with the samples that they hold."""
-    from dirad.storage import save
-
     since = len(found.model.events_)
     found.model.finish()
-    save(found.model, output, encoder=found.encoder, provenance=found.provenance)
+    _write(found.model, output, unchanged, found.encoder, found.provenance)
     findings = Findings(talk)
     events = [str(event) for event in found.model.events_[since:]]
     findings.table("Models", model_rows(found.model), "; ".join([KEPT, *events]))
@@ -450,7 +510,7 @@ def _learn(
             if stopped:
                 raise job.stop(model, f"after row {row}", row=row)
             if time.monotonic() >= saved + job.every:
-                job.save(model, job.checkpoint, row=row)
+                job.keep(model, row=row)
                 saved = time.monotonic()
     if finish:
         story.finish()
@@ -565,6 +625,7 @@ def predict(
     output: MaybeOut = None,
     proba: Flag = False,
     novelty: Flag = False,
+    escape_formulas: Flag = False,
     unseen: Literal["refuse", "zero"] = "refuse",
     reading: Reading = FOUND_OUT,
     talk: Output = TALKATIVE,
@@ -589,6 +650,9 @@ def predict(
     novelty
         Of a continual model: write which model answers, how new the row is to it, in deviations
         of what is usual, and whether it is known (of known rows 5 % are called unknown).
+    escape_formulas
+        Put an apostrophe before text that a spreadsheet would take for a formula, since it begins
+        with = + - @ or a tab: for answers of models or data that you do not trust, in CSV or TSV.
     unseen
         What to do with a category that training did not show.
     """
@@ -607,13 +671,17 @@ def predict(
         raise Usage("--json prints the score alone, so that the answers need a file: --output")
     if output is not None:
         check_place(output, data, model)
+    if escape_formulas and output is not None and output.suffix.lower() in PARQUET:
+        raise Usage(
+            f"--escape-formulas is for CSV and TSV: {output} keeps text apart from formulas"
+        )
     table = opened(data, reading)
     _tell_ignored(encoder, table, talk)
     labelled = encoder.target.name in table.names
     sums = np.zeros(4)  # rows, right or squared errors, Σy, Σy²
     done = 0
     with (
-        TableWriter(output if output is not None else sys.stdout.buffer) as writer,
+        TableWriter(output or raw_stdout(), escape_formulas=escape_formulas) as writer,
         _bar(talk, "answering", "rows") as bar,
     ):
         for chunk in table.chunks(ROWS):
@@ -684,7 +752,7 @@ def _origin(table: "Table", seed: Any, before: Any = None) -> dict[str, Any]:
 
 
 def encoder_of(found: "ModelFile", path: Path) -> "Encoder":
-    """Return how a model's data files are read."""
+    """Return how a model's data files are read, if that fits the model."""
     from dirad.storage import ModelError
     from dirad.tables import Encoder
 
@@ -694,9 +762,28 @@ def encoder_of(found: "ModelFile", path: Path) -> "Encoder":
             f"dirad.load({str(path)!r}) gives the model back there"
         )
     try:
-        return Encoder.from_json(found.encoder)
+        encoder = Encoder.from_json(found.encoder)
+    except OverflowError as error:
+        raise ModelError(f"{path}: not a sound encoder: a number is too large") from error
     except ValueError as error:
         raise ModelError(f"{path}: {error}") from error
+    problem = _misfit(encoder, found.model)
+    if problem:
+        raise ModelError(f"{path}: its columns do not fit its model ({problem})")
+    return encoder
+
+
+def _misfit(encoder: "Encoder", model: Any) -> str:
+    """Say why an encoder cannot be that of a model; nothing where it can."""
+    names, target = encoder.feature_names, encoder.target
+    if len(names) != model.n_features_in_:
+        return f"{len(names)} names for {model.n_features_in_} inputs"
+    if (target.task == "regression") == hasattr(model, "classes_"):
+        return f"{target.task}, by a {type(model).__name__}"
+    kind = {"number": int, "boolean": bool, "category": str}[target.kind]
+    if any(type(label) is not kind for label in getattr(model, "classes_", np.zeros(0)).tolist()):
+        return f"other classes than {target.kind}"
+    return ""
 
 
 def check_begun(found: "ModelFile", path: Path) -> None:
@@ -719,10 +806,14 @@ def _tell_ignored(encoder: "Encoder", table: "Table", talk: Output) -> None:
 
 def check_place(output: Path, *read: Path | None) -> None:
     """Refuse a file that could not be written, or that is read, before anything is computed."""
-    if output.is_dir():
-        raise Usage(f"--output {output}: this is a folder; name a file in it")
-    if not output.parent.is_dir():
-        raise Usage(f"--output {output}: there is no folder {output.parent}")
+    try:
+        destination(output)
+    except OSError as error:
+        raise Usage(f"--output {output}: {error.strerror}") from None
+    _check_not_read(output, *read)
+
+
+def _check_not_read(output: Path, *read: Path | None) -> None:
     for path in read:
         if path is not None and output.exists() and path.exists() and output.samefile(path):
             raise Usage(f"--output {output}: this is the file that is read; name another")
@@ -741,7 +832,7 @@ def _need(table: "Table", option: str, names: Sequence[str]) -> None:
 
 def _check_same(job: Job, model: Any, fresh: Any) -> None:
     """Refuse a checkpoint of another command."""
-    if model.get_params() != fresh.get_params():
+    if type(model) is not type(fresh) or model.get_params() != fresh.get_params():
         raise Usage(f"--resume: {job.checkpoint} is of a fit with other options")
 
 
@@ -757,7 +848,32 @@ def _checkpoint(job: Job) -> "ModelFile":
     found = read(job.checkpoint)
     if found.provenance.get("data") != job.origin["data"]:
         raise Usage(f"--resume: {job.checkpoint} is of other data")
+    other = _other_columns(encoder_of(found, job.checkpoint), job.encoder)
+    for name, value in job.terms.items():
+        # What was refused so far may be taken from here on: there was none of it.
+        if found.provenance.get(name, value) != value and (name, value) != ("--unseen", "zero"):
+            other = other or f"another {name}"
+    if other:
+        raise Usage(f"--resume: {job.checkpoint} is of a command with {other}")
     return found
+
+
+def _other_columns(old: "Encoder", new: "Encoder") -> str:
+    """Say in what two encoders of one file differ, classes apart; nothing where they agree."""
+    if old.target.name != new.target.name:
+        return f"another --target, {old.target.name!r}"
+    if old.target.task != new.target.task:
+        return f"another --task, {old.target.task}"
+    names = [[field.name for field in encoder.inputs] for encoder in (old, new)]
+    if names[0] != names[1]:
+        return "other columns (--drop, --header, --delimiter)"
+    kinds = [
+        [encoder.target.kind, *((field.kind, field.categories) for field in encoder.inputs)]
+        for encoder in (old, new)
+    ]
+    if kinds[0] != kinds[1]:
+        return "another --category"
+    return "" if old.inputs == new.inputs else "another --impute"
 
 
 @contextmanager

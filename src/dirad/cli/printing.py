@@ -1,11 +1,10 @@
 """How commands on model files print: a table for people, or JSON for scripts."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dirad.cli.app import Output, stdout
+from dirad.cli.app import Output, as_json, stdout
 from dirad.report.tables import Section, print_sections
 
 SHOWN = 12  # members of a list that are printed
@@ -35,7 +34,7 @@ class Findings:
     def print(self) -> None:
         """Print all of it."""
         if self.talk.json:
-            print(json.dumps(self.record, indent=1, ensure_ascii=False))
+            print(as_json(self.record))
         elif not self.talk.quiet:
             print_sections(stdout(), self.sections)
 

@@ -5,13 +5,13 @@ import sys
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 
 import numpy as np
 from cyclopts import Parameter
 from numpy.typing import NDArray
 
-from dirad.cli.app import TALKATIVE, Flag, Output, Usage, app, spinner
+from dirad.cli.app import TALKATIVE, Flag, Output, Usage, app, raw_stdout, spinner
 from dirad.cli.learning import (
     FOUND_OUT,
     MaybeOut,
@@ -175,9 +175,10 @@ def export(
     check_c_options(one, to, name, fixed, low, high)
     check_number(one, to, number)
     facts: dict[str, Any] = {}
+    ends = ranges(found, model, low, high) if fixed is not None else ()
     try:
         if to == "c":
-            point = None if fixed is None else exports.Fixed(fixed, *ranges(found, low, high))
+            point = None if fixed is None else exports.Fixed(fixed, *ends)
             content: str | bytes = exports.to_c(one, name=name or "model", fixed=point)
             size = exports.c_size(one, fixed=point)
             facts = {"flash, bytes": size.flash, "RAM, bytes": size.ram}
@@ -200,7 +201,7 @@ def export(
         raise Usage(f"{option}: {error}") from None
     raw = content.encode() if isinstance(content, str) else content
     if output is None:
-        sys.stdout.buffer.write(raw)
+        raw_stdout().write(raw)
         return
     with replacing(output) as part:
         part.write_bytes(raw)
@@ -259,7 +260,7 @@ def report(
         about = fitted_words(found, len(X)) if was_shown(found, table) else ""
     if shape is not None and shape[0] * shape[1] != found.model.n_features_in_:
         raise Usage(f"--shape {shape[0]} {shape[1]}: there are {found.model.n_features_in_} inputs")
-    target = (found.encoder or {}).get("target", {}).get("name")
+    target = None if found.encoder is None else encoder_of(found, model).target.name
     with spinner(talk, "drawing"):
         write_page(
             found.model, output, X=X, y=y, shape=shape, input_names=names_of(found, model),
@@ -277,20 +278,34 @@ def report(
 def names_of(found: "ModelFile", path: Path) -> list[str] | None:
     """Return what the inputs are called, if anybody named them."""
     if found.encoder is not None:
-        names = list(encoder_of(found, path).feature_names)
-        if len(names) != found.model.n_features_in_:
-            raise Usage(f"{path}: {len(names)} names for {found.model.n_features_in_} inputs")
-        return names
+        return list(encoder_of(found, path).feature_names)
     own = getattr(found.model, "feature_names_in_", None)
     return None if own is None else [str(name) for name in own]
 
 
-def ranges(found: "ModelFile", low: float | None, high: float | None) -> tuple[Any, Any]:
+def ranges(
+    found: "ModelFile", path: Path, low: float | None, high: float | None
+) -> tuple[Any, Any]:
     """Return the range of the inputs: as said, or as `fit` saw it, or else from 0 to 1."""
+    from dirad.storage import ModelError
+
     seen = found.provenance
-    if low is None and high is None and "low" in seen and "high" in seen:
-        return seen["low"], seen["high"]
-    return 0.0 if low is None else low, 1.0 if high is None else high
+    if low is not None or high is not None or "low" not in seen or "high" not in seen:
+        return 0.0 if low is None else low, 1.0 if high is None else high
+    lows, highs = seen["low"], seen["high"]
+    if not (
+        all(isinstance(ends, list) and all(map(is_number, ends)) for ends in (lows, highs))
+        and len(lows) == len(highs) == found.model.n_features_in_
+        and all(a <= b for a, b in zip(lows, highs, strict=True))
+    ):
+        why = "the ranges of its inputs are not sound: give others by --low and --high"
+        raise ModelError(f"{path}: {why}")
+    return lows, highs
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Is this, of a file, a number that a float holds?"""
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def check_c_options(
@@ -353,7 +368,7 @@ def was_shown(found: "ModelFile", table: "Table") -> bool:
 
     shown = found.provenance.get("data")
     files = shown if isinstance(shown, list) else []
-    known = {file.get("sha256") for file in files if isinstance(file, dict)}
+    known = [file.get("sha256") for file in files if isinstance(file, dict)]
     return bool(known) and all(digest(path) in known for path in table.files or (table.path,))
 
 
@@ -362,14 +377,14 @@ def fitted_to(found: "ModelFile", n_rows: int) -> dict[str, int]:
     if not hasattr(found.model, "network_"):
         return {"rows fitted to": n_rows}  # a stream is learned from whole
     rows = found.provenance.get("rows")
-    return {"rows fitted to": rows} if isinstance(rows, int) else {}
+    return {"rows fitted to": rows} if type(rows) is int else {}
 
 
 def fitted_words(found: "ModelFile", n_rows: int) -> str:
     """Say how many of these rows, of a file that was shown to it, a model was fitted to."""
     rows = fitted_to(found, n_rows).get("rows fitted to")
     aside = found.provenance.get("test rows")
-    total = n_rows if rows is None or not isinstance(aside, int) else rows + aside
+    total = n_rows if rows is None or type(aside) is not int else rows + aside
     if rows is None:
         return "this is the file that the model was fitted to"
     if rows == total:
@@ -383,7 +398,7 @@ def held_out(found: "ModelFile") -> dict[str, float]:
     origin = found.provenance
     keys = {"rows": "test rows", "accuracy": "test accuracy", "R²": "test R²"}
     measured = {key: origin.get(name) for key, name in keys.items()}
-    return {key: value for key, value in measured.items() if isinstance(value, int | float)}
+    return {key: value for key, value in measured.items() if is_number(value)}
 
 
 def rows_of(
@@ -415,7 +430,7 @@ def facts(found: "ModelFile", path: Path) -> dict[str, Any]:
         texts = [f"{f.get('file')}, sha256 {f.get('sha256')}" for f in files]
         result["data"] = texts
     if found.encoder is not None:
-        result["target"] = found.encoder["target"]["name"]
+        result["target"] = encoder_of(found, path).target.name
     if hasattr(model, "classes_"):
         result["classes"] = model.classes_.tolist()
     result["inputs"] = model.n_features_in_

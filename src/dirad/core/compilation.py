@@ -2,7 +2,8 @@
 
 Numba's own cache looks at the file of the function it compiles, not at the files of the
 functions that one calls. The cache folder is therefore named by a hash of all kernel sources.
-It lives outside the package, so a read-only installation works as well.
+It lives outside the package, so a read-only installation works as well, and only this user can
+write into it.
 
 Of two compiled functions that use the same helper with the same types, the one loaded first lends
 its copy of the helper to the other, and copies may round differently: fast-math leaves the order
@@ -14,10 +15,12 @@ compiled by a process of its own (`compiled_elsewhere`), and all others load it.
 
 import hashlib
 import os
+import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,27 +62,52 @@ def _compiler_digest() -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _writable_cache_folder() -> str:
-    """Return the first folder that can be written: NUMBA_CACHE_DIR, the user's cache, temp."""
+def _safe_cache_folder() -> str:
+    """Return the first folder that can be used: in NUMBA_CACHE_DIR, the user's cache, temp.
+
+    Cached kernels are pickles, which run code when they are loaded: whoever can write into the
+    folder could run code as this user. Where no folder is safe there is no cache.
+    """
     digest = source_digest()
-    cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    roots = [
-        os.environ.get("NUMBA_CACHE_DIR"),
-        Path(cache_home) / "dirad",
-        Path(tempfile.gettempdir()) / f"dirad-{os.getuid() if hasattr(os, 'getuid') else 'user'}",
-    ]
-    for root in filter(None, roots):
-        folder = Path(root) / digest
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    candidates = [[root, root / digest] for root in _own_roots()]
+    if chosen:  # that folder itself is the user's choice, and may be an administrator's
+        candidates.insert(0, [Path(chosen) / digest])
+    for folders in candidates:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                return str(folder)
+            folders[0].parent.mkdir(parents=True, exist_ok=True)
+            if all(_made_private(folder, root_too=len(folders) == 1) for folder in folders):
+                with tempfile.TemporaryFile(dir=folders[-1]):
+                    return str(folders[-1])
         except OSError:
             continue
     return ""
 
 
-CACHE_FOLDER = _writable_cache_folder()
+def _own_roots() -> Iterator[Path]:
+    """Yield the folders that are made for this user's caches, the best first."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if os.path.isabs(home):  # else there is no home
+        yield Path(home) / "dirad"
+    with suppress(OSError):  # nor, on a system that cannot be written, a place for temporary files
+        user = os.getuid() if hasattr(os, "getuid") else "user"
+        yield Path(tempfile.gettempdir()) / f"dirad-{user}"
+
+
+def _made_private(folder: Path, root_too: bool) -> bool:
+    """Make a folder, if it is missing; say whether only this user can write into it.
+
+    In a sticky folder such as /tmp nobody else can replace it afterwards.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not hasattr(os, "getuid"):
+        return True  # there, temporary files are in a folder of the user's own
+    found = folder.lstat()  # of a symbolic link, whoever made it, not its target
+    owners = {os.getuid(), 0} if root_too else {os.getuid()}
+    return stat.S_ISDIR(found.st_mode) and found.st_uid in owners and not found.st_mode & 0o022
+
+
+CACHE_FOLDER = _safe_cache_folder()
 
 
 def kernel(function: Callable[..., Any]) -> Any:

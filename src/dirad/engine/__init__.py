@@ -11,6 +11,15 @@ with on_ray("10.0.0.7:6379"):
 from dirad.engine.choice import Engine, current, using
 from dirad.engine.local import Local
 from dirad.engine.model_pool import ModelPool
-from dirad.engine.rays import RayEngine, on_ray
+from dirad.engine.rays import ClusterError, RayEngine, on_ray
 
-__all__ = ["Engine", "Local", "ModelPool", "RayEngine", "current", "on_ray", "using"]
+__all__ = [
+    "ClusterError",
+    "Engine",
+    "Local",
+    "ModelPool",
+    "RayEngine",
+    "current",
+    "on_ray",
+    "using",
+]

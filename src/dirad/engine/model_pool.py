@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.engine.rays import RayEngine, single_threaded, stored
+from dirad.engine.rays import RayEngine, clear_errors, single_threaded, stored
 
 MODELS_PER_ACTOR = 8
+ANSWER_WITHIN = 600.0  # seconds in which a question must be answered
+RETRIES = 2  # of a question whose actor dies; one that kills it each time must end
+RESTARTS = 10  # of an actor, in all
 # What a system looks at in a model before and after it asks; paper models have only some of it.
 SMALL = ("number", "group", "classes", "phase", "has_opinion", "offset", "spread", "usual")
 
@@ -39,7 +42,8 @@ class Resident:
 
     def ask(self, question: str, *args: Any) -> Any:
         """Send a question; return the reference to its answer."""
-        return self.actor.ask.remote(self.number, question, *args)
+        with clear_errors(self._engine.ray):
+            return self.actor.ask.remote(self.number, question, *args)
 
     def __getattr__(self, question: str) -> Any:
         """Return the method of the model: a question that waits for the answer."""
@@ -53,17 +57,24 @@ class ModelPool:
 
     To be made where `on_ray` is in force. It answers what the system answers. The system given
     stays as it is and is not needed any more: the models are in Ray's store, pickled, and an actor
-    that dies is made again from there. In a `with` statement the actors end with the block.
+    that dies is made again from there, some times. In a `with` statement the actors end with the
+    block. What is not answered in `answer_within` seconds, or kills its actor, is a `ClusterError`.
     """
 
-    def __init__(self, system: Any, *, models_per_actor: int = MODELS_PER_ACTOR) -> None:
+    def __init__(
+        self,
+        system: Any,
+        *,
+        models_per_actor: int = MODELS_PER_ACTOR,
+        answer_within: float = ANSWER_WITHIN,
+    ) -> None:
         if models_per_actor < 1:
             raise ValueError(f"models_per_actor must be at least 1, got {models_per_actor!r}")
         if not system.models:
             raise ValueError("a system without models has nothing to place")
         for model in system.unfinished:
             raise ValueError(f"model {model.number} still adapts: finish the system first")
-        self.engine = RayEngine()
+        self.engine = RayEngine(answer_within)
         self.actors: list[Any] = []
         self._packed: list[Any] = []  # references: what nobody refers to leaves the store
         self.system = copy.copy(system)
@@ -75,10 +86,14 @@ class ModelPool:
     def _place(self, models: Sequence[Any]) -> None:
         """Let some models live in an actor of their own."""
         kind = self.engine.ray.remote(Residence).options(
-            num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD"
+            num_cpus=0,
+            max_restarts=RESTARTS,
+            max_task_retries=RETRIES,
+            scheduling_strategy="SPREAD",
         )
-        packed = self.engine.ray.put(pickle.dumps(models))
-        actor = kind.remote(packed)
+        with clear_errors(self.engine.ray):
+            packed = self.engine.ray.put(pickle.dumps(models))
+            actor = kind.remote(packed)
         self.actors.append(actor)
         self._packed.append(packed)
         self.system.models += [Resident(model, actor, self.engine) for model in models]
@@ -87,7 +102,8 @@ class ModelPool:
         self, models: Sequence[Resident], question: str, arguments: Sequence[Sequence[Any]]
     ) -> list[Any]:
         """Return the answers of models, who work at the same time."""
-        sent = stored(self.engine.ray, arguments)
+        with clear_errors(self.engine.ray):
+            sent = stored(self.engine.ray, arguments)
         asked = [model.ask(question, *args) for model, args in zip(models, sent, strict=True)]
         return [self.engine.answer(one) for one in asked]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dirad.atomic import replacing
+from dirad.atomic import named, replacing
 from dirad.experiments.runner import Progress, run_all
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -119,7 +119,7 @@ class Ledger:
         """Record a finished run."""
         plain = json.loads(json.dumps(dataclasses.asdict(result), allow_nan=True))
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
+        with named(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(self._line(key, plain))
             file.flush()
             os.fsync(file.fileno())

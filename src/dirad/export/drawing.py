@@ -5,6 +5,7 @@ from dirad.core.network import FREE, MODULATORY, Network
 from dirad.estimators import DIRADClassifier, PREVALClassifier
 from dirad.export.exported import Estimator, input_names, network_of, output_names, system_model
 from dirad.export.extras import needs
+from dirad.names import visible
 
 POSITIVE, NEGATIVE = "#2166ac", "#b2182b"
 THINNEST, THICKEST = 0.5, 4.0  # of edges, in points
@@ -79,7 +80,9 @@ def _rank(place: str, nodes: list[str]) -> str:
 
 
 def _node(number: int, label: str, shape: str, colour: str) -> str:
-    text = label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    # Graphviz knows entities of XML: without &amp; a name such as &#27; would become a character.
+    text = visible(label.replace("\n", " ")).replace("&", "&amp;")
+    text = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'  n{number} [label="{text}", shape={shape}, style=filled, fillcolor="{colour}"];'
 
 

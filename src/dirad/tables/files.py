@@ -19,7 +19,7 @@ def failures_named(path: Path, *damage: type[Exception]) -> Iterator[None]:
     """Turn what the system says, and exceptions of kind `damage`, into a `TableError`."""
     try:
         yield
-    except TableError:
+    except (TableError, BrokenPipeError):  # whoever reads the output has seen enough
         raise
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TableError(f"{path}: damaged or cut off ({error})") from error

@@ -14,14 +14,17 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from dirad.atomic import replacing
+from dirad.tables.cells import number
 from dirad.tables.error import TableError, listed, shown
 from dirad.tables.files import failures_named
 from dirad.tables.parquet import pyarrow
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
 QUOTED = re.compile(r'[",;|\t\r\n]')  # text that needs quotes to be read as it was
+FORMULA = tuple("=+-@\t\r＝＋－＠")  # what begins with it a spreadsheet takes for a formula
 
 Sink = Callable[[dict[str, list[Any]]], None]  # takes the columns of one chunk
+Cell = Callable[[Any], str]  # writes a value as text
 
 
 class TableWriter:
@@ -29,7 +32,8 @@ class TableWriter:
 
     The file appears under its name when the `with` block has ended well; till then, and after a
     failure, what was there before is there still. An open binary file, such as
-    ``sys.stdout.buffer``, can be given in place of a name: it gets CSV.
+    ``sys.stdout.buffer``, can be given in place of a name: it gets CSV. With `escape_formulas`
+    texts of CSV and TSV that a spreadsheet would take for a formula get an apostrophe before them.
 
     >>> import sys, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -41,13 +45,17 @@ class TableWriter:
     "a, b",false
     """
 
-    def __init__(self, path: str | os.PathLike[str] | BinaryIO) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] | BinaryIO, *, escape_formulas: bool = False
+    ) -> None:
+        cell = _harmless if escape_formulas else _cell
         if isinstance(path, str | os.PathLike):
             self.path = Path(path).expanduser()
-            self._context = _file_sink(self.path, _suffix(self.path))
+            self._context = _file_sink(self.path, _suffix(self.path), cell)
         else:
-            self.path = Path(str(getattr(path, "name", "stream")))
-            self._context = nullcontext(_text_sink(path, ","))
+            name = str(getattr(path, "name", "stream"))
+            self.path = Path("standard output" if name == "<stdout>" else name)
+            self._context = nullcontext(_text_sink(path, ",", cell))
         self._names: tuple[str, ...] | None = None
 
     def __enter__(self) -> "TableWriter":
@@ -78,9 +86,11 @@ class TableWriter:
             self._sink(lists)
 
 
-def write_table(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> None:
+def write_table(
+    path: str | os.PathLike[str], columns: Mapping[str, Any], *, escape_formulas: bool = False
+) -> None:
     """Write a table of named columns, by the rules of `TableWriter`."""
-    with TableWriter(path) as writer:
+    with TableWriter(path, escape_formulas=escape_formulas) as writer:
         writer.write(columns)
 
 
@@ -99,11 +109,9 @@ def _suffix(path: Path) -> str:
 
 
 @contextmanager
-def _file_sink(path: Path, suffix: str) -> Iterator[Sink]:
+def _file_sink(path: Path, suffix: str, cell: Cell) -> Iterator[Sink]:
     """Open the file beside `path` that will take its place."""
-    if path.exists() and not path.is_file():
-        raise TableError(f"{path}: {'a folder' if path.is_dir() else 'not a regular file'}")
-    with replacing(path.resolve()) as part, open(part, "wb") as file, ExitStack() as stack:
+    with replacing(path) as part, open(part, "wb") as file, ExitStack() as stack:
         if suffix in (".parquet", ".pq"):
             yield _parquet_sink(path, file, stack)
             return
@@ -111,17 +119,17 @@ def _file_sink(path: Path, suffix: str) -> Iterator[Sink]:
         if suffix.endswith(".gz"):  # no name and no time inside: the same table, the same bytes
             zipped = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
             stream = cast(BinaryIO, stack.enter_context(zipped))
-        yield _text_sink(stream, "\t" if suffix.startswith(".tsv") else ",")
+        yield _text_sink(stream, "\t" if suffix.startswith(".tsv") else ",", cell)
 
 
-def _text_sink(stream: BinaryIO, delimiter: str) -> Sink:
+def _text_sink(stream: BinaryIO, delimiter: str, cell: Cell) -> Sink:
     begun = False
 
     def write(columns: dict[str, list[Any]]) -> None:
         nonlocal begun
-        rows = zip(*map(_cells, columns.values()), strict=True)
+        rows = zip(*(_cells(values, cell) for values in columns.values()), strict=True)
         if not begun:
-            rows = chain([_cells(list(columns))], rows)
+            rows = chain([_cells(list(columns), cell)], rows)
         begun = True
         # An empty line would be no row: a lone missing value is written as "".
         lines = (delimiter.join(row) or '""' for row in rows)
@@ -130,11 +138,11 @@ def _text_sink(stream: BinaryIO, delimiter: str) -> Sink:
     return write
 
 
-def _cells(values: list[Any]) -> list[str]:
+def _cells(values: list[Any], cell: Cell) -> list[str]:
     types = set(map(type, values))
     if types == {int} or (types == {float} and not any(map(math.isnan, values))):
         return list(map(repr, values))  # as `_cell`, but fast
-    return list(map(_cell, values))
+    return list(map(cell, values))
 
 
 def _cell(value: Any) -> str:
@@ -149,6 +157,17 @@ def _cell(value: Any) -> str:
         return "true" if value else "false"
     text = str(value)
     return '"' + text.replace('"', '""') + '"' if QUOTED.search(text) else text
+
+
+def _harmless(value: Any) -> str:
+    """Return a value as text of a CSV file that holds no formula.
+
+    >>> _harmless("=1+1"), _harmless("-1"), _harmless(-1)
+    ("'=1+1", '-1', '-1')
+    """
+    if isinstance(value, str) and value.startswith(FORMULA) and number(value) is None:
+        return _cell(f"'{value}")
+    return _cell(value)
 
 
 def _parquet_sink(path: Path, stream: BinaryIO, stack: ExitStack) -> Sink:
