@@ -375,7 +375,7 @@ def _fit_stream(job: Job, model: Any, options: dict[str, Any], finish: bool) -> 
     if model is not None:
         _check_same(job, model, fresh)
         taken = model.n_samples_seen_
-    _learn(job, model or fresh, taken, since=0, finish=finish)
+    _learn(job, model or fresh, taken, since=None, finish=finish)
 
 
 @app.command
@@ -443,7 +443,7 @@ def learn(
             classifier, taken = stopped.model, _stopped_at(stopped, job.checkpoint)
             job = job._replace(encoder=encoder_of(stopped, job.checkpoint))  # with its new classes
         warm_up(talk, classifier.preset)
-        _learn(job, classifier, taken, since=len(classifier.events_), finish=finish, unseen=unseen)
+        _learn(job, classifier, taken, since=_last(classifier), finish=finish, unseen=unseen)
 
 
 def _continual_model(path: Path) -> "ModelFile":
@@ -468,17 +468,17 @@ def _stopped_at(found: "ModelFile", path: Path) -> int:
 
 def _finish(found: "ModelFile", output: Path, unchanged: Callable[[], bool], talk: Output) -> None:
     """Bring the models of a system to their end, with the samples that they hold."""
-    since = len(found.model.events_)
+    since = _last(found.model)
     found.model.finish()
     _write(found.model, output, unchanged, found.encoder, found.provenance)
     findings = Findings(talk)
-    events = [str(event) for event in found.model.events_[since:]]
+    events = [str(event) for event in _events_after(found.model, since)]
     findings.table("Models", model_rows(found.model), "; ".join([KEPT, *events]))
     findings.print()
 
 
 def _learn(
-    job: Job, model: Any, taken: int, *, since: int, finish: bool, unseen: str = "refuse"
+    job: Job, model: Any, taken: int, *, since: Any, finish: bool, unseen: str = "refuse"
 ) -> None:
     """Show the rows of a table after the first `taken` ones, with checkpoints."""
     from dirad.preval.settings import PRESETS
@@ -502,9 +502,10 @@ def _learn(
             # Up to the end of the batch that waits, and from there on: each row is answered by
             # what was learned before it.
             missing = size - story.waiting
-            for part in (slice(0, missing), slice(missing, None)):
+            for start, part in ((0, slice(0, missing)), (missing, slice(missing, None))):
                 if len(X[part]):
-                    story.tell(X[part], None if y is None else y[part])
+                    with encoder.out_of_range_named([chunk], first=skip + start):
+                        story.tell(X[part], None if y is None else y[part])
             job = job._replace(encoder=encoder)
             bar(row, job.table.n_rows, f"learning: {len(model.models_)} models")
             if stopped:
@@ -531,7 +532,13 @@ class Story:
         self.first = taken - self.waiting  # of the batch at hand; of an earlier file if negative
         self.spans: list[tuple[int, int, Any]] = []  # first row, last row, what was said of them
         self.right = self.asked = 0
-        self.told = len(model.reports_) if hasattr(model, "_system") else 0  # reports by now
+        self.told = self.batches  # of which the reports were taken down
+
+    @property
+    def batches(self) -> int:
+        """Batches that were learned."""
+        reports = self.model.reports_ if hasattr(self.model, "_system") else []
+        return reports[-1].batch + 1 if reports else 0
 
     @property
     def waiting(self) -> int:
@@ -554,10 +561,23 @@ class Story:
 
     def _note(self) -> None:
         """Take down what was said since the last time."""
-        for report in self.model.reports_[self.told :]:
-            self.spans.append((max(self.first, 0), self.rows - 1, report))
-            self.first = self.rows
-            self.told += 1
+        for report in self.model.reports_:
+            if report.batch >= self.told:
+                self.spans.append((max(self.first, 0), self.rows - 1, report))
+                self.first = self.rows
+        self.told = self.batches
+
+
+def _last(model: Any) -> Any:
+    """Return the last event of a continual learner, None where there is none."""
+    return model.events_[-1] if model.events_ else None
+
+
+def _events_after(model: Any, last: Any) -> list[Any]:
+    """Return the events after one; of very many the oldest are gone, and it may be among them."""
+    events = model.events_
+    places = [i for i, event in enumerate(events) if event is last]
+    return events[places[0] + 1 :] if places else events
 
 
 def _right(model: Any, X: NDArray, y: Any) -> tuple[int, int]:
@@ -571,7 +591,7 @@ def _right(model: Any, X: NDArray, y: Any) -> tuple[int, int]:
     return sum(a == b for a, b in zip(answers, y[known].tolist(), strict=True)), int(known.sum())
 
 
-def _tell_what_happened(findings: Findings, story: Story, since: int, output: Path) -> None:
+def _tell_what_happened(findings: Findings, story: Story, since: Any, output: Path) -> None:
     """Say which rows were recognized as what, and what became of the models."""
     parts: list[list[Any]] = []  # first row, last row, batches, kind, model
     for first, last, report in story.spans:
@@ -588,7 +608,7 @@ def _tell_what_happened(findings: Findings, story: Story, since: int, output: Pa
     if story.waiting:
         note = "More rows will complete their batch; --finish learns them as they are."
         findings.facts("Not learned yet", {"rows that wait for a batch": story.waiting}, note)
-    events = [str(event) for event in story.model.events_[since:]]
+    events = [str(event) for event in _events_after(story.model, since)]
     findings.record["Events"] = events
     note = "; ".join([KEPT, *events[-6:]])
     findings.table("Models", model_rows(story.model), f"Written to {output}. {note}")

@@ -56,8 +56,8 @@ def _spreads(model: Estimator) -> NDArray[np.float64]:
     """Return the usual deviation of each input, where it was learned."""
     if not isinstance(model, PREVALClassifier):
         return model.input_spread_
-    spreads = [getattr(one, "spread", np.ones(model.n_features_in_)) for one in model.models_]
-    return np.max(spreads, axis=0)
+    ones = np.ones(model.models_[0].network.n_inputs)  # the paper's models do not scale inputs
+    return np.max([getattr(one, "spread", ones) for one in model.models_], axis=0)
 
 
 def _check_float(whole: Exported, spreads: NDArray[np.float64]) -> None:

@@ -1,6 +1,7 @@
 """The task timeline: what a stream showed, and what the learner made of it, batch by batch."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -237,9 +238,10 @@ class TimelineDisplay:
             tuple(np.bincount(codes[i : i + size], minlength=len(names)) / len(codes[i : i + size]))
             for i in range(0, n, size)
         ]
+        reports = estimator.reports_  # of a long life, the last
         moments = [
-            moment._replace(shares=share)
-            for moment, share in zip(moments_of(estimator), shares, strict=False)
+            moment._replace(shares=shares[report.batch])
+            for moment, report in zip(moments_of(estimator), reports, strict=True)
         ]
         return cls(moments, estimator.events_, task_names=[str(name) for name in names]).plot(ax)
 
@@ -256,14 +258,15 @@ class TimelineDisplay:
 def moments_of(estimator: PREVALClassifier) -> list[Moment]:
     """Return what was said of each batch; shares are those of models."""
     reports = estimator.reports_
-    stable = {event.model: event.batch for event in estimator.events_ if event.kind == "stable"}
+    stable = {one.number: 0 for one in estimator.models_ if one.phase == STABLE}
+    stable |= {event.model: event.batch for event in estimator.events_ if event.kind == "stable"}
     n_models = 1 + max(report.model for report in reports)
     return [
         Moment(
             tuple(float(number == report.model) for number in range(n_models)),
             report.kind,
             report.model,
-            STABLE if report.batch >= stable.get(report.model, len(reports)) else "adapting",
+            STABLE if report.batch >= stable.get(report.model, math.inf) else "adapting",
             report.p,
         )
         for report in reports

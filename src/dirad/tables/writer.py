@@ -181,7 +181,7 @@ def _parquet_sink(path: Path, stream: BinaryIO, stack: ExitStack) -> Sink:
             if writer is None:
                 writer = stack.enter_context(pa.parquet.ParquetWriter(stream, table.schema))
             writer.write_table(table)
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OverflowError) as error:
             reason = f"a value does not fit the type of its column ({error})"
             raise TableError(f"{path}: {reason}") from error
 
