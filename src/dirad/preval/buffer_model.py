@@ -455,7 +455,7 @@ class BufferModel(Model):
         # Of the very first samples none is held out: an L0 that began with them learned them all.
         apart = self.settings.begin > FEW or self.taught_by > FEW
         held = np.count_nonzero(self.buffer.held_out & self.buffer.labelled)
-        return apart and bool(self.classes) and held >= LEAST_HELD_OUT
+        return apart and bool(self.classes) and bool(held >= LEAST_HELD_OUT)
 
     @property
     def own_classes(self) -> NDArray[np.int64]:

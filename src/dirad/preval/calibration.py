@@ -123,12 +123,11 @@ class Calibration(NamedTuple):
         if not few[1]:
             return 1.0  # no label was learned
         others = ~np.isin(y, self.own)
-        chances = [p_more(np.count_nonzero(wrong & others), len(y), *few)]
+        chances = [p_more(int((wrong & others).sum()), len(y), *few)]
         for label in np.unique(y[~others]).tolist():
             here = y == label
-            chances.append(
-                p_more(np.count_nonzero(wrong & here), here.sum(), *self.mistakes[label])
-            )
+            counts = self.mistakes[label]
+            chances.append(p_more(int((wrong & here).sum()), int(here.sum()), *counts))
         return least_of(min(chances), len(chances))
 
 
@@ -143,7 +142,7 @@ def own_of(mistakes: Mapping[int, tuple[float, float]]) -> list[int]:
     return [label for label, n in counts.items() if n >= ASTRAY * most]
 
 
-def p_more(count: float, of: float, known_count: float, known_of: float) -> float:
+def p_more(count: int, of: int, known_count: float, known_of: float) -> float:
     """Return the chance of so many or more of one kind in a batch, as compared with known samples.
 
     Fisher's exact test: given how many of the kind there are in both together, any samples of both
@@ -153,7 +152,7 @@ def p_more(count: float, of: float, known_count: float, known_of: float) -> floa
     (0.25, 0.2)
     """
     kind, both = round(count + known_count), round(of + known_of)
-    return float(hypergeom.sf(round(count) - 1, both, kind, round(of)))
+    return float(hypergeom.sf(count - 1, both, kind, of))
 
 
 def placed(values: NDArray, quantiles: NDArray, count: int) -> NDArray[np.float64]:
