@@ -97,7 +97,7 @@ def test_a_label_test_of_many_held_out_samples_is_binomial():
     y = np.full(100, 7)
     for wrong in (0, 2, 5, 12):
         p = usual.p_labels(y, np.arange(100) < wrong)
-        assert p == pytest.approx(binom.sf(wrong - 1, 100, 0.02), rel=0.01)
+        assert p == pytest.approx(least_of(binom.sf(wrong - 1, 100, 0.02)), rel=0.01)
     hard = usual.p_labels(np.full(100, 8), np.arange(100) < 20)
     assert hard > 0.3  # of the harder class so many are usual
     assert usual.p_labels(np.full(3, 9), np.ones(3, bool)) < 1e-6  # a class never seen
@@ -142,21 +142,90 @@ def test_the_smaller_of_two_chances():
     assert least_of(1.0) == pytest.approx(1.0)
 
 
-def test_an_l0_that_adapts_may_be_worse_for_a_while():
-    """It answered all of 150 samples of each class rightly, and is in the middle of growing."""
-    model = BufferModel(0, 2, PRESETS["default"], 0, Scale())
-    model.usual = calibrated(np.arange(40.0), np.zeros(40, np.int64), 1)
-    model.classes, model.answered = [0, 1], {0: (0.0, 150.0), 1: (0.0, 150.0)}
-    y = np.repeat([0, 1], 100)
+# ------------------------------------------------------------------ mistakes
 
-    def p_of(wrong):
-        named = np.where(np.arange(200) < wrong, 1, y)  # of the first class
-        nothing = np.zeros(200)
-        return model.p_labels(Look(nothing, nothing, np.zeros(200, np.int64), named), y)
 
-    assert p_of(0) > 0.5
-    assert p_of(15) > 0.05
-    assert p_of(60) < 1e-10  # another rule
+@pytest.mark.parametrize("n_held", [5, 20, 100])
+def test_mistakes_raise_no_more_alarms_than_promised_whatever_their_rate(n_held):
+    """By all outcomes of held-out samples and of a batch of 60, each with its probability."""
+    y = np.zeros(60, int)
+    p = np.array(
+        [
+            [
+                calibrated(np.zeros(10), y[:10], 1, {0: (bad, n_held)}).p_labels(
+                    y, np.arange(60) < wrong
+                )
+                for wrong in range(61)
+            ]
+            for bad in range(n_held + 1)
+        ]
+    )
+    for rate in (0.01, 0.05, 0.1, 0.25, 0.5, 0.9):
+        held = binom.pmf(np.arange(n_held + 1), n_held, rate)
+        batch = binom.pmf(np.arange(61), 60, rate)
+        for promised in (0.05, 0.01, 1e-4):
+            assert held @ (p < promised) @ batch <= promised
+
+
+def test_a_rare_class_is_not_new_because_none_of_it_was_held_out():
+    usual = calibrated(np.zeros(10), np.zeros(10, int), 1, {0: (0, 40)})
+    y = np.zeros(200, int)
+    y[:5] = 1  # 2 % of all samples: with a chance of 0.45 not among 40
+    assert usual.p_labels(y, y == 1) > 0.2
+    y[:100] = 1
+    assert usual.p_labels(y, y == 1) < 1e-6
+
+
+def learning_model(y, **changes):
+    """Return a model that has just taken samples with these labels, and has no answer yet."""
+    model = BufferModel(0, 2, PRESETS["default"].replace(**changes), 0, Scale())
+    X = np.random.default_rng(0).normal(size=(len(y), 2))
+    model.keep(X, y, np.arange(len(y)))
+    return model
+
+
+def seen_of(named):
+    nothing = np.zeros(len(named))
+    return Look(nothing, nothing, np.zeros(len(named), np.int64), np.asarray(named))
+
+
+def test_classes_so_many_that_some_are_always_first_seen_are_no_news():
+    """Of 1,000 samples of 500 classes an eighth of the next ones is of a class never seen."""
+    rng = np.random.default_rng(0)
+    model = learning_model(rng.integers(0, 500, 1000))
+    y = rng.integers(0, 500, 200)
+    nobody = seen_of(np.full(200, -1))
+    assert model.p_labels(nobody, y) > 0.01
+    assert model.p_labels(nobody, y + 1000) < 1e-10  # none of them was ever seen
+
+
+def answering(label):
+    """Return what a model makes of labels if its L0 says the same of every sample."""
+    return lambda X, errors=None: np.tile([float(label), 1.0 - label], (len(X), 1))
+
+
+def test_mistakes_are_those_of_the_present_l0():
+    """One without anything to learn prefers now this class, now that."""
+    rng = np.random.default_rng(1)
+    model = learning_model(rng.integers(0, 2, 600))
+    model.classes, model.taught_by = [0, 1], 500
+    y = rng.integers(0, 2, 200)
+    for label in (0, 1, 0):
+        model._surprises = answering(label)
+        assert model.p_labels(seen_of(np.full(200, label)), y) > 0.5
+        model.keep(rng.normal(size=(200, 2)), rng.integers(0, 2, 200), np.arange(600, 800))
+    assert model.p_labels(seen_of(np.full(200, 1)), y) < 1e-6  # unlike what it says of others
+
+
+def test_an_l0_that_learned_all_samples_has_none_to_tell_its_mistakes_by():
+    """Of the first 50 none is held out: it knows those that later are."""
+    y = np.repeat([0, 1], 150)
+    wrong = seen_of(1 - y)
+    for begin, tested in ((40, False), (60, True)):
+        model = learning_model(y, begin=begin)
+        model.classes, model.taught_by = [0, 1], begin
+        model._surprises = lambda X, errors=None: np.eye(2)[np.ones(len(X), int)]  # says 0
+        assert model.mistaken(wrong, y).any() == tested
 
 
 # ------------------------------------------------------------------ the sketch and the scale

@@ -1,6 +1,7 @@
 """The command line: arguments -> models and experiments -> tables, files, pictures. No maths."""
 
 from dirad.cli import (
+    alarms,
     compare,
     continual,
     demo,
@@ -13,6 +14,7 @@ from dirad.cli import (
 from dirad.cli.app import app, main, run
 
 __all__ = [
+    "alarms",
     "app",
     "compare",
     "continual",

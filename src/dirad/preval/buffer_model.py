@@ -19,7 +19,16 @@ from dirad.growth.adapt import Adaptation, Desk, new_data
 from dirad.growth.state import N_SAMPLES, new_state, with_output
 from dirad.history import History
 from dirad.preval.buffer import FEW, UNLABELLED, Buffer
-from dirad.preval.calibration import Calibration, Tally, calibrated, least_of, two_sided
+from dirad.preval.calibration import (
+    ASTRAY,
+    OTHERS,
+    Calibration,
+    Tally,
+    calibrated,
+    least_of,
+    own_of,
+    two_sided,
+)
 from dirad.preval.model import GROWING_L0, STABLE, Model, Verdict
 from dirad.preval.prediction import Prediction
 from dirad.preval.scale import Scale
@@ -32,10 +41,6 @@ MANY_STEPS = 1000  # taken at a time when a model is finished at once
 LEAST_HELD_OUT = 20  # samples below which there is no opinion while a model adapts
 ANEW = 2  # times as many labels as at its beginning for which L0 is grown anew
 GROWN = 1.25  # times as many samples for which the sketch is made anew
-ASTRAY = 0.1  # of the most frequent class: rarer ones may have come to a new model by mistake
-FADING = 0.7  # of answers remembered, per batch
-PRACTICE = 100  # answers from which mistakes of an L0 that adapts count
-UNRIPE = 0.1  # of answers that an L0 that adapts may get wrong for a while, however good it was
 TINY = 1e-12  # no answer is surer
 FARTHEST = 1e6  # spreads from the mean of an input beyond which L0 makes no difference
 # The error of a sample counts as the likelihood error^−n/2 of n normal errors of unknown spread;
@@ -91,8 +96,6 @@ class BufferModel(Model):
         self.spread = np.ones(n_inputs)
         # How much is made of what L0 and the gates say, and of how well each mode predicts.
         self.trust = (1.0, 1.0)
-        # While L0 adapts: by class, wrong answers before learning and all of them, of late.
-        self.answered: dict[int, tuple[float, float]] = {}
         if base is not None:
             self.offset, self.spread = base.offset, base.spread
         self._begin_l0()
@@ -109,28 +112,11 @@ class BufferModel(Model):
         """Take samples, by their numbers in the stream, while they are collected."""
         if self.phase != GROWING_L0:
             return  # L1 adapts to what was collected
-        self._remember_answers(X, y)
         self.buffer.add(X, y, numbers)
         enough = len(self.buffer) >= self.settings.begin
         fitted = np.count_nonzero(~self.buffer.held_out)
         if enough and (self.sketch is None or fitted > GROWN * self.sketch.n):
             self._draw_sketch()
-
-    def _remember_answers(self, X: NDArray, y: NDArray[np.int64]) -> None:
-        """Note how well L0 answers what it is about to learn; older answers fade."""
-        labelled = np.isin(y, self.classes)
-        if not self.classes or not labelled.any():
-            return
-        wrong = self._named(self._surprises(X[labelled])) != y[labelled]
-        for label in np.unique(y[labelled]).tolist():
-            own = y[labelled] == label
-            bad, n = self.answered.get(label, (0.0, 0.0))
-            self.answered[label] = bad * FADING + wrong[own].sum(), n * FADING + own.sum()
-
-    @property
-    def _is_practised(self) -> bool:
-        """Has L0, though it still adapts, answered enough for its mistakes to tell something?"""
-        return sum(n for _, n in self.answered.values()) >= PRACTICE
 
     def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64], threads: int = 1) -> int:
         """Take labels that came late, and return how many; many, or of new classes: learn now."""
@@ -315,13 +301,40 @@ class BufferModel(Model):
         held = self.buffer.held_out if self.buffer.held_out.any() else ~self.buffer.held_out
         X, y = self.buffer.X[held], self.buffer.y[held]
         seen = self.look(X)
-        wrong = self.mistaken(seen, y)
+        stable = self.phase == STABLE
+        n_groups = max(len(self.classes), 1) if stable else 1
+        # While L0 adapts, its mistakes are counted when they are asked for.
+        mistakes = self._count_mistakes(seen.named, y) if stable else {}
+        self.usual = calibrated(seen.logs, seen.group, n_groups, mistakes)
+
+    def _count_mistakes(
+        self, named: NDArray[np.int64], y: NDArray[np.int64]
+    ) -> dict[int, tuple[float, float]]:
+        """Return what a calibration keeps of answers to held-out samples.
+
+        These tell which classes are own, and the others, those learned from, how frequent classes
+        are that are not. If the same samples told both, a class that is missing by chance would be
+        taken for new.
+        """
+        wrong = self._differ(named, y)
         mistakes = {
-            label: (int(wrong[y == label].sum()), int(np.count_nonzero(y == label)))
+            label: (float(wrong[y == label].sum()), float(np.count_nonzero(y == label)))
             for label in np.unique(y[y != UNLABELLED]).tolist()
         }
-        n_groups = 1 if self.phase != STABLE else max(len(self.classes), 1)
-        self.usual = calibrated(seen.logs, seen.group, n_groups, mistakes)
+        taught = self.buffer.y[self._teaching]
+        strange = np.count_nonzero(~np.isin(taught, own_of(mistakes)))
+        return mistakes | {OTHERS: (float(strange), float(len(taught)))}
+
+    def _mistakes_of_late(self) -> dict[int, tuple[float, float]]:
+        """Return the mistakes that L0, as it is now, makes with held-out samples.
+
+        Earlier ones say nothing of it: as it adapts, it gets better, begins anew, or, where there
+        is nothing to learn, prefers another class. Held-out samples and those of the next batch
+        are alike to it, whatever it has become.
+        """
+        held = self.buffer.held_out & self.buffer.labelled
+        X, y = self.buffer.X[held], self.buffer.y[held]
+        return self._count_mistakes(self._named(self._surprises(X)), y)
 
     # ---------------------------------------------------------------- answers
 
@@ -431,25 +444,35 @@ class BufferModel(Model):
         return squares / np.count_nonzero(inputs) + TINY
 
     def mistaken(self, seen: Look, y: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which labels L0 does not give; no sample without a label is mistaken.
+        """Return which labels L0 does not give; no sample without a label is mistaken."""
+        return self._differ(seen.named, y)
 
-        Before L0 has answered some hundred samples only classes that it hardly saw count.
+    def _differ(self, named: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which labels are not those that L0 names.
+
+        Before enough held-out samples tell how often L0 errs only classes that it hardly saw count.
         """
         labelled = y != UNLABELLED
-        if self.phase == STABLE or self._is_practised:
-            return labelled & (seen.named != y)
+        if self.phase == STABLE or self._is_tested:
+            return labelled & (named != y)
         own = self.own_classes
         return labelled & ~np.isin(y, own) & bool(len(own))
+
+    @property
+    def _is_tested(self) -> bool:
+        """Are there enough held-out labels, none of which L0 learned, to tell how often it errs?"""
+        # Of the very first samples none is held out: an L0 that began with them learned them all.
+        apart = self.settings.begin > FEW or self.taught_by > FEW
+        held = np.count_nonzero(self.buffer.held_out & self.buffer.labelled)
+        return apart and bool(self.classes) and bool(held >= LEAST_HELD_OUT)
 
     @property
     def own_classes(self) -> NDArray[np.int64]:
         """The classes that it has seen many samples of: of others some may have gone astray."""
         if self.phase == STABLE and self.usual is not None:
-            found = {label: n for label, (_, n) in self.usual.mistakes.items()}
-            classes, counts = np.array(list(found), np.int64), np.array(list(found.values()))
-        else:
-            labels = self.buffer.y[self.buffer.labelled]
-            classes, counts = np.unique(labels, return_counts=True)
+            return np.array(self.usual.own, np.int64)
+        labels = self.buffer.y[self.buffer.labelled]
+        classes, counts = np.unique(labels, return_counts=True)
         return classes[counts >= ASTRAY * counts.max(initial=0)]
 
     def score(self, X: NDArray) -> NDArray[np.float64]:
@@ -500,11 +523,14 @@ class BufferModel(Model):
         labelled = y != UNLABELLED
         if self.phase == STABLE and not self.classes and labelled.any():
             return 0.0
-        usual = self.usual
-        if self.phase != STABLE and self._is_practised:
-            mistakes = {k: (max(bad, UNRIPE * n), n) for k, (bad, n) in self.answered.items()}
-            usual = usual._replace(mistakes=mistakes)
-        return usual.p_labels(y[labelled], self.mistaken(seen, y)[labelled])
+        return self.p_mistakes(y[labelled], self.mistaken(seen, y)[labelled])
+
+    def p_mistakes(self, y: NDArray[np.int64], wrong: NDArray[np.bool_]) -> float:
+        """Return the chance of so many wrong answers to samples with these labels."""
+        assert self.usual is not None
+        if self.phase == STABLE:
+            return self.usual.p_labels(y, wrong)
+        return self.usual._replace(mistakes=self._mistakes_of_late()).p_labels(y, wrong)
 
     def predicted_inputs(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         inputs, predicted = super().predicted_inputs(X)

@@ -12,13 +12,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
-from scipy.stats import betabinom, norm
+from scipy.stats import hypergeom, norm
 
 LEVELS = 101  # quantiles that are kept per row
 FEW = 20  # held-out samples of a group below which it is judged with all others
 IN_TAIL = 5  # held-out samples that a limit on single samples must lie below
 LEAST_DEVIATION = 0.05  # of ln(score): no model is surer of what is usual
 EQUAL = 1e-9  # relative difference up to which two scores are one
+OTHERS = -1  # in place of a class: all of which few samples or none were held out
+ASTRAY = 0.1  # of the most frequent class: rarer ones may have come to a new model by mistake
 
 
 class Tally(NamedTuple):
@@ -48,7 +50,9 @@ class Calibration(NamedTuple):
     mean: NDArray[np.float64]  # (rows,)
     deviation: NDArray[np.float64]  # (rows,)
     samples: NDArray[np.int64]  # (rows,) held out, behind each row
-    mistakes: Mapping[int, tuple[float, float]]  # by class: wrong answers, of so many
+    # By class: wrong answers, of so many held-out samples of the class. By OTHERS: samples of
+    # classes that are not `own`, of so many that were learned from.
+    mistakes: Mapping[int, tuple[float, float]]
 
     @property
     def n_stored(self) -> int:
@@ -102,23 +106,53 @@ class Calibration(NamedTuple):
         """Return the mean deviate of some samples, standard normal if they are known."""
         return seen.deviates / seen.n / self.spread(seen.rows)
 
+    @property
+    def own(self) -> list[int]:
+        """The classes of which many samples were held out."""
+        return own_of(self.mistakes)
+
     def p_labels(self, y: NDArray[np.int64], wrong: NDArray[np.bool_]) -> float:
         """Return the chance of so many wrong answers to known samples of these labels.
 
-        Each class is compared with itself, so that a batch of the harder ones is no news; the
-        least of all chances counts. A class without held-out samples is as new as it looks.
+        Each class is compared with itself, so that a batch of the harder ones is no news. Of
+        classes that are not own, which may be rare rather than new, it is the share of the batch
+        that counts: there can be no more wrong answers than samples. The smallest of all chances,
+        corrected for their number, is returned.
         """
-        total = sum(n for _, n in self.mistakes.values())
-        if not len(y) or not total:
-            return 1.0
-        chances = []
-        for label in np.unique(y).tolist():
-            own = y == label
-            bad, n = self.mistakes.get(label, (0, total))
-            chances.append(
-                betabinom.sf(int(wrong[own].sum()) - 1, int(own.sum()), bad + 0.5, n - bad + 0.5)
-            )
-        return least_of(float(min(chances)), len(chances))
+        few = self.mistakes.get(OTHERS, (0.0, sum(n for _, n in self.mistakes.values())))
+        if not few[1]:
+            return 1.0  # no label was learned
+        others = ~np.isin(y, self.own)
+        chances = [p_more(int((wrong & others).sum()), len(y), *few)]
+        for label in np.unique(y[~others]).tolist():
+            here = y == label
+            counts = self.mistakes[label]
+            chances.append(p_more(int((wrong & here).sum()), int(here.sum()), *counts))
+        return least_of(min(chances), len(chances))
+
+
+def own_of(mistakes: Mapping[int, tuple[float, float]]) -> list[int]:
+    """Return the classes of which many samples were held out.
+
+    >>> own_of({3: (0, 20), 5: (1, 1), 7: (2, 9)})
+    [3, 7]
+    """
+    counts = {label: n for label, (_, n) in mistakes.items() if label != OTHERS}
+    most = max(counts.values(), default=0.0)
+    return [label for label, n in counts.items() if n >= ASTRAY * most]
+
+
+def p_more(count: int, of: int, known_count: float, known_of: float) -> float:
+    """Return the chance of so many or more of one kind in a batch, as compared with known samples.
+
+    Fisher's exact test: given how many of the kind there are in both together, any samples of both
+    could be the batch. So it holds whatever the share of the kind, and however few are known.
+
+    >>> round(p_more(3, 3, 0, 1), 9), round(p_more(2, 2, 1, 4), 9)
+    (0.25, 0.2)
+    """
+    kind, both = round(count + known_count), round(of + known_of)
+    return float(hypergeom.sf(count - 1, both, kind, of))
 
 
 def placed(values: NDArray, quantiles: NDArray, count: int) -> NDArray[np.float64]:

@@ -49,11 +49,7 @@ def divide(
     labelled = y != UNLABELLED
     p_errors = 1.0
     if labelled.any():
-        p_errors = max(
-            model.usual.p_labels(y[labelled], wrong[labelled])
-            for model in judges
-            if model.usual is not None
-        )
+        p_errors = max(model.p_mistakes(y[labelled], wrong[labelled]) for model in judges)
     # Of several models the best is taken, so that low errors are no news here.
     p = least_of(min(float(norm.sf(z)), p_errors)) if labelled.any() else float(norm.sf(z))
     if is_another_rule(judges, looks, y, wrong, false_alarms):

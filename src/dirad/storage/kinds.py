@@ -340,11 +340,13 @@ class Object(Kind):
         fields: Mapping[str, Kind],
         check: Callable[[Any], None] | None = None,
         later: frozenset[str] = frozenset(),
+        gone: frozenset[str] = frozenset(),
     ) -> None:
         self.make = make
         self.fields = dict(fields)
         self.check = check
         self.later = later  # fields that older files lack: `make` has a default for them
+        self.gone = gone  # fields that only older files have: they are passed over
 
     def pack(self, value: Any, box: Box, path: str) -> dict:
         return {
@@ -353,8 +355,8 @@ class Object(Kind):
         }
 
     def unpack(self, packed: Any, box: Box, path: str) -> Any:
-        needed = self.fields.keys() - self.later
-        if not isinstance(packed, dict) or not needed <= packed.keys() <= self.fields.keys():
+        needed, known = self.fields.keys() - self.later, self.fields.keys() | self.gone
+        if not isinstance(packed, dict) or not needed <= packed.keys() <= known:
             raise ModelError(f"{path}: the fields must be {', '.join(self.fields)}")
         found = {
             name: kind.unpack(packed[name], box, f"{path}/{name}")

@@ -188,6 +188,8 @@ def check_calibration(usual: Calibration) -> None:
     must(rows and ((usual.row >= 0) & (usual.row < rows)).all(), "a group has no row")
     must((np.diff(usual.quantiles, axis=1) >= 0).all(), "quantiles do not rise")
     must((usual.deviation > 0).all() and (usual.samples > 0).all(), "a row stands on no samples")
+    for bad, n in usual.mistakes.values():
+        must(0 <= bad <= n < float("inf"), "it counts more mistakes than answers")
 
 
 def check_sketch(sketch: Sketch) -> None:
@@ -303,13 +305,13 @@ BUFFER_MODEL: Shared = Shared(
             "offset": Array(REAL, "inputs"),
             "spread": Array(REAL, "inputs"),
             "trust": Row(Real(), Real()),
-            "answered": Table(COUNT, Row(Real(), Real())),
             "taught_by": COUNT,
             "l0": Maybe(ADAPTATION),
             "first_output": COUNT,
             "inherited": COUNT,
         },
         check_buffer_model,
+        gone=frozenset({"answered"}),
     )
 )
 STREAM_MODEL = Object(
