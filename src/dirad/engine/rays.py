@@ -141,7 +141,8 @@ def _check(address: str, seconds: float) -> None:
         return  # "auto", or what only Ray understands
     with socket.create_connection((host, int(port)), seconds) as connection:
         connection.sendall(GREETING)
-        frame = connection.recv(4)
+        with connection.makefile("rb") as answer:
+            frame = answer.read(4)  # its length, and its kind
     if frame[3:] != bytes([SETTINGS]):
         raise ConnectionError("this is something else")
 
