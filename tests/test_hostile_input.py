@@ -13,6 +13,7 @@ from dirad import DIRADClassifier, DIRADRegressor, ModelError, PREVALClassifier,
 from dirad.core.magnitudes import OutOfRange, center_and_spread, check_range
 from dirad.export import to_c
 from dirad.preval import system as system_module
+from dirad.preval.buffer_system import BufferSystem
 
 QUICK = {
     "l0": {"max_steps": 300, "settle_steps": 40},
@@ -25,7 +26,7 @@ QUICK = {
     "random_state": 0,
     "n_jobs": 1,
 }
-MARKERS = [-3.4028235e38, 9.96921e36, 1.7976931348623157e308, -1.7976931348623157e308]
+MARKERS = [1e20, -3.4028235e38, 9.96921e36, 1.7976931348623157e308, -1.7976931348623157e308]
 SCALES = [1e-290, 1e-200, 1e-100, 1e100, 1e155, 1e200, 1e300]
 OFFSETS = [1e6, 1e10, 1e12, 1e14]
 
@@ -87,7 +88,7 @@ def test_markers_of_missing_data_are_out_of_range(marker, share):
         10.0 ** -np.random.default_rng(0).uniform(0, 300, (500, 2)),  # kernels, likelihoods
         np.where(np.random.default_rng(0).random((500, 2)) < 0.01, 1.0, 1e-17),  # rounding errors
         np.where(np.random.default_rng(0).random((500, 2)) < 0.5, 1e300, 0.0),  # two values
-        np.full((500, 2), 1.7e308),
+        np.full((500, 2), 1e306),
     ],
     ids=["heavy tails", "large", "small", "noise", "two values", "constant"],
 )
@@ -146,6 +147,22 @@ def test_a_negative_sample_weight_is_refused():
             model.fit(X, y, sample_weight=weight)
 
 
+def test_class_weights_are_checked_too():
+    X, y = samples(50)
+    with pytest.raises(ValueError, match=r"class_weight, row \d+: -1 is negative"):
+        DIRADClassifier(class_weight={0: 1.0, 1: -1.0}).fit(X, y)
+    large = DIRADClassifier(class_weight={0: 1e300, 1: 1e300}, random_state=0, max_edges=4)
+    assert large.fit(X, y).score(X, y) > 0.9
+
+
+def test_inputs_that_hardly_vary_are_named():
+    X, y = samples(100)
+    with pytest.raises(ValueError, match="X, column 0: varies by less than 1e-300"):
+        DIRADClassifier().fit(X * 1e-308, y)
+    with pytest.warns(UserWarning, match="X, column 2: the values differ by rounding errors alone"):
+        DIRADClassifier(max_edges=2, random_state=0).fit(X + np.array([0, 0, 1e16, 0]), y)
+
+
 def test_a_fit_that_diverges_says_so():
     X, y = samples(100)
     with pytest.raises(ValueError, match=r"diverged.*scale the inputs to \[0, 1\]"):
@@ -170,6 +187,69 @@ def test_a_refused_batch_changes_nothing(tmp_path, marker):
     assert file.read_bytes() == before
 
 
+def interrupted(name, after):
+    """Return a method of the system that fails when it has been called so many times."""
+    real, calls = getattr(BufferSystem, name), []
+
+    def method(system, *arguments):
+        calls.append(1)
+        real(system, *arguments)
+        if len(calls) > after:
+            raise KeyboardInterrupt
+
+    return method
+
+
+def test_an_interrupted_call_changes_nothing(monkeypatch):
+    """Classes that it met keep no code, samples are not learned twice."""
+    model = PREVALClassifier(**QUICK).partial_fit(*samples(330))
+    alone = PREVALClassifier(**QUICK).partial_fit(*samples(330))
+    content = pickle.dumps(model)
+    X, y = samples(200, seed=1, shift=9.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(BufferSystem, "_settle_up", interrupted("_settle_up", 2))
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(X, y + 20)
+        with pytest.raises(KeyboardInterrupt):
+            model.finish()
+    assert same_state(model, content)
+    for one in (model, alone):
+        one.partial_fit(X, y + 60).finish()
+    assert model.classes_.tolist() == [0, 1, 60, 61]
+    assert np.array_equal(model.predict_proba(X), alone.predict_proba(X))
+    assert model.n_samples_seen_ == 530
+
+
+def test_a_refused_label_changes_nothing():
+    X, y = samples(85)
+    model = PREVALClassifier(preset="paper", batch_size=40, random_state=0)
+    model.partial_fit(np.clip(X, 0, 1), y, classes=[0, 1])
+    content = pickle.dumps(model)
+    with pytest.raises(ValueError, match="keep no samples"):
+        model.label([3, 84], [1 - y[3], 1 - y[84]])
+    assert same_state(model, content)
+
+
+@pytest.mark.parametrize("row", [0, 1, 60])
+@pytest.mark.parametrize("begin", [100, 200])
+def test_a_marker_among_the_very_first_samples_does_no_harm(row, begin):
+    """One sample at a time: there may be nothing yet to compare the marker with."""
+    X, y = samples(400)
+    clean = X.copy()
+    X[row, 1] = 1e300
+    model = PREVALClassifier(**QUICK | {"begin": begin})
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for i in range(400):
+            try:
+                model.partial_fit(X[i : i + 1], y[i : i + 1])
+            except OutOfRange:
+                assert i == row
+                told.append(None)
+    assert len(told) == 1
+    assert model.finish().score(clean, y) > 0.93
+
+
 def test_a_later_task_may_be_much_larger(tmp_path):
     first, second = samples(500), samples(500, seed=1, shift=4.0)
     larger = second[0] * 1e9
@@ -191,6 +271,13 @@ def test_a_refused_fit_leaves_the_estimator_as_it_was():
             model.fit(bad, y)
         assert model.n_features_in_ == 4
         assert np.array_equal(model.predict_proba(X), before)
+
+
+def test_watch_refuses_what_is_masked():
+    masked = np.ma.masked_array(samples(100)[0], mask=False)
+    masked.mask[3, 1] = True
+    with pytest.raises(ValueError, match="batch 0 has masked values, the first at row 3"):
+        list(watch([masked], begin=100))
 
 
 def test_watch_names_the_batch():
@@ -366,7 +453,7 @@ def test_labels_of_more_than_64_bits_are_refused():
 
 
 def test_of_many_reports_and_events_the_last_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(system_module, "KEPT", 6)
+    monkeypatch.setattr(system_module, "MAX_EVENTS", 6)
     model = PREVALClassifier(**QUICK)
     for turn in range(6):
         model.partial_fit(*samples(150, seed=turn, shift=8.0 * (turn % 2)))

@@ -4,11 +4,13 @@ Crashes would end the process, so that the stress runs in a process of its own.
 """
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ import pytest
 
 import dirad
 from dirad import DIRADClassifier, PREVALClassifier
+from dirad.estimators.transaction import locked
 
 QUICK = {
     "batch_size": 50,
@@ -71,6 +74,9 @@ class Stress:
             self.model.partial_fit(X, y)
         if turn % 17 == 16:
             self.model.finish()
+        if turn % 3 == 2:
+            with suppress(ValueError):  # refused, which nobody who asks may notice
+                self.model.partial_fit(np.full((5, 4), np.nan), y[:5])
 
     def ask(self, turn: int) -> None:
         """Ask every kind of question; each answer must be possible in one state."""
@@ -81,6 +87,7 @@ class Stress:
         self.must((self.model.route(X) >= 0).all(), "a sample has no model")
         known = np.array([0, 1, 2, 3, 4, 5])
         self.must(np.isin(self.model.predict(X), known).all(), "an answer is no class")
+        self.must(len(self.model.classes_) >= CLASSES, "classes are missing")
         self.model.is_known(X)
         self.model.conflicts(X)
         str(self.model), self.model.n_parameters_, self.model.events_[-1:], self.model.reports_[-1:]
@@ -184,6 +191,37 @@ def test_two_threads_may_resume_one_fit():
     assert model.n_steps_ == 50
     alone = DIRADClassifier(random_state=0).fit(X, y, steps=50)
     assert np.array_equal(model.predict_proba(X), alone.predict_proba(X))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_does_not_wait_for_threads_it_has_not(monkeypatch):
+    """A child of a process in which another thread learns can learn by itself."""
+    model = PREVALClassifier(**QUICK).partial_fit(*task(0, 300, 0))
+    inside, may_go_on = threading.Event(), threading.Event()
+    take = type(model._system).take
+
+    def slow(system, *batch):
+        inside.set()
+        may_go_on.wait(60)
+        return take(system, *batch)
+
+    monkeypatch.setattr(type(model._system), "take", slow)
+    thread = threading.Thread(target=model.partial_fit, args=task(0, 50, 1))
+    thread.start()
+    assert inside.wait(60)
+    child = os.fork()
+    if child == 0:
+        with locked(model):
+            os._exit(0)
+    deadline = time.monotonic() + 60
+    while os.waitpid(child, os.WNOHANG)[0] == 0:
+        if time.monotonic() > deadline:
+            os.kill(child, 9)
+            pytest.fail("the child waits for ever")
+        time.sleep(0.01)
+    may_go_on.set()
+    thread.join()
+    assert model.n_samples_seen_ == 350
 
 
 def test_copies_go_their_own_way():

@@ -117,7 +117,7 @@ def claimed(path: str | Path) -> Iterator[Callable[[], bool]]:
     a claim are not kept from it. The system ends a claim with its process, however that ends.
     """
     target = destination(path)
-    lock = target.with_name(f".{target.name}.lock")
+    lock = target.with_name(_lock_name(target.name))
     handle = None if fcntl is None else _locked(lock, path)
     try:
         before = _digest(target)
@@ -127,6 +127,17 @@ def claimed(path: str | Path) -> Iterator[Callable[[], bool]]:
             with suppress(OSError):
                 lock.unlink()  # while it is locked: a file of that name is the one that is locked
             os.close(handle)
+
+
+def _lock_name(name: str) -> str:
+    """Return the name of the lock of a file; a long one is cut and told apart by its digest.
+
+    >>> _lock_name("plant.dirad")
+    '.plant.dirad.lock'
+    """
+    if len(name) <= SHORT:
+        return f".{name}.lock"
+    return f".{name[:SHORT]}.{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.lock"
 
 
 def _locked(lock: Path, path: str | Path) -> int:

@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-HUGE = 1e30  # magnitude from which a number may be a marker for missing data
-FARTHEST = 1e15  # usual deviations; farther out, float64 has no digit left for the other numbers
+HUGE = 1e15  # magnitude from which a number may be a marker for missing data
+LARGEST = 1e307  # beyond it, differences of two numbers overflow
+TOO_FAR = 1e15  # deviations; farther out, float64 has no digit left for the rest of the column
 OVERFLOW = 1e100  # units of an input whose squares, and sums of them, float64 holds with ease
 OFFSET = 1e6  # spreads that a center may lie away from 0 before it is computed with care
 TINY = 1e-150  # spread whose square is lost in float64
@@ -22,8 +23,8 @@ class OutOfRange(ValueError):
 def reason(value: float) -> str:
     """Say why a value is out of range."""
     return (
-        f"{value:.8g} is so much larger than is usual here that float64 cannot hold both; if it "
-        "stands for a missing value, mark it as missing"
+        f"{value:.8g} is so much larger than the rest of the column that float64 cannot hold both; "
+        "if it stands for a missing value, mark it as missing"
     )
 
 
@@ -74,35 +75,36 @@ def check_range(
     with the rows that came `before`. Only very large numbers are refused: very small ones beside
     ordinary ones count as 0, which is harmless.
     """
-    if unit is not None:
-        far = _far_from_zero(X, np.asarray(unit))
-    elif before is None:
-        far = _far_among(X)
+    if before is None:
+        far = out_of_range(X, unit)
     else:
-        far = _far_among(np.concatenate([before, X]))[len(before) :]
+        far = out_of_range(np.concatenate([before, X]), unit)[len(before) :]
     if far.any():
         row, column = np.argwhere(far)[0].tolist()
         place = f"{what}, row {row}, column {column}"
         raise OutOfRange(row, column, float(X[row, column]), place)
 
 
-def _far_from_zero(X: NDArray, unit: NDArray) -> NDArray[np.bool_]:
-    """Return which values are far beyond the units of their columns."""
+def out_of_range(X: NDArray, unit: NDArray | float | None = None) -> NDArray[np.bool_]:
+    """Return which values are too large to be learned beside the others."""
     size = np.abs(X)
-    return (size / FARTHEST > unit) & ((size > HUGE) | (size / OVERFLOW > unit))
-
-
-def _far_among(X: NDArray) -> NDArray[np.bool_]:
-    """Return which values lie far beyond the usual deviation in their own column."""
-    far = np.abs(X) > HUGE
+    if unit is not None:
+        far = (size / TOO_FAR > unit) & ((size > HUGE) | (size / OVERFLOW > unit))
+        return far | (size > LARGEST)
+    far = size > HUGE
     for column in np.flatnonzero(far.any(axis=0)):
-        values = X[:, column] * 0.25  # so that differences of the largest numbers do not overflow
-        beyond = np.zeros(len(X), bool)
-        # Up to three quarters of the values may be markers: one of the quartiles is none.
-        for center in np.quantile(values, (0.25, 0.5, 0.75), method="nearest"):
-            deviation = np.abs(values - center)
-            varied = deviation[deviation > ROUNDING * abs(center)]
-            if len(varied):
-                beyond |= deviation / FARTHEST > np.quantile(varied, 0.25)
-        far[:, column] &= beyond
+        far[:, column] &= _far_from_others(X[:, column])
+    return far | (size > LARGEST)
+
+
+def _far_from_others(values: NDArray) -> NDArray[np.bool_]:
+    """Return which values of a column deviate far more from its center than the others do."""
+    values = values * 0.25  # so that differences of the largest numbers do not overflow
+    far = np.zeros(len(values), bool)
+    # Up to three quarters of the values may be markers: then one of the quartiles is none.
+    for center in np.quantile(values, (0.25, 0.5, 0.75), method="nearest"):
+        deviation = np.abs(values - center)
+        varied = deviation[deviation > ROUNDING * abs(center)]
+        if len(varied):
+            far |= deviation / TOO_FAR > np.quantile(varied, 0.25, method="lower")
     return far

@@ -59,15 +59,17 @@ def checked_labels(y: Any) -> Any:
     return y
 
 
-def checked_weights(sample_weight: Any, X: NDArray) -> NDArray[np.float64]:
+def checked_weights(
+    sample_weight: Any, X: NDArray, what: str = "sample_weight"
+) -> NDArray[np.float64]:
     """Return one finite weight per sample, none below 0.
 
     Very large and very small weights are rescaled by a power of two: only their ratios count.
     """
-    refuse_masked("sample_weight", sample_weight)
+    refuse_masked(what, sample_weight)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weight < 0).any():
         row = int(np.argmax(weight < 0))
-        raise ValueError(f"sample_weight, row {row}: {weight[row]:g} is negative")
+        raise ValueError(f"{what}, row {row}: {weight[row]:g} is negative")
     exponent = int(np.frexp(weight.max(initial=0.0))[1])
     return np.ldexp(weight, -exponent) if abs(exponent) > WEIGHT_EXPONENT else weight

@@ -1,8 +1,8 @@
 """PREVAL as a scikit-learn classifier: it learns a stream whose tasks change unannounced."""
 
-import copy
 import os
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +12,9 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from dirad.core.magnitudes import check_range
+from dirad.core.magnitudes import check_range, out_of_range, reason
 from dirad.estimators.checks import checked_inputs, checked_labels
-from dirad.estimators.writing import changing, owned, writing
+from dirad.estimators.transaction import locked, transaction, writable_copy
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.events import Event, Report
 from dirad.preval.model import Model
@@ -51,24 +51,47 @@ def threads_for(n_jobs: int | None) -> int:
 
 
 class View(NamedTuple):
-    """The last complete state of a stream, from which all answers come; nothing changes it."""
+    """A complete state of a stream, from which all answers come; nothing in it ever changes."""
 
     system: System[Any]
-    labels: tuple[Any, ...]  # by code
+    labels: tuple[Any, ...]  # by code, in order of appearance
     classes: NDArray  # sorted
-    n_samples: int  # seen
+    waiting: tuple[NDArray, NDArray[np.int64]]  # samples that make no batch yet, and their codes
+
+    @property
+    def n_samples(self) -> int:
+        """Samples seen, those that wait included."""
+        return self.system.samples + len(self.waiting[0])
+
+    def with_labels(self, y: NDArray) -> "View":
+        """Return the state with codes for labels that had none, in order of their appearance."""
+        known = set(self.labels)
+        new = [label for label in dict.fromkeys(y.tolist()) if label not in known]
+        if not new:
+            return self
+        labels = (*self.labels, *new)
+        return self._replace(labels=labels, classes=sorted_classes(labels))
+
+    def codes(self, y: NDArray) -> NDArray[np.int64]:
+        """Return the codes of labels."""
+        places = {label: code for code, label in enumerate(self.labels)}
+        return np.array([places[label] for label in y.tolist()], np.int64)
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return the probability of each class: (samples, classes)."""
         known = self.system.probabilities(X)
-        places = {label: code for code, label in enumerate(self.labels)}
-        codes = np.array([places[label] for label in self.classes.tolist()], np.int64)
+        codes = self.codes(self.classes)
         result = np.zeros((len(X), len(codes)))
         there = codes < known.shape[1]
         if not there.any():  # the only labels wait for their batch
             return np.full(result.shape, 1.0 / max(len(codes), 1))
         result[:, there] = known[:, codes[there]]
         return result
+
+
+def sorted_classes(labels: Sequence[Any]) -> NDArray:
+    """Return the classes that labels stand for, sorted."""
+    return np.unique(np.asarray(checked_labels(list(labels))))
 
 
 class PREVALClassifier(ClassifierMixin, BaseEstimator):
@@ -203,18 +226,23 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
                 f"requires y to be passed, but the target y is None: {type(self).__name__} learns "
                 "from labels, if only of some samples"
             )
-        with changing(self):
-            vars(self).pop("_system", None)
-            X, y, missing = self._checked(X, y, reset=True)
-            if missing.all():
-                raise ValueError("Input y contains NaN alone: no sample has a label")
-            self._begin(X, np.unique(y) if self.preset == "paper" else y[:0])
-            codes = self._take(X, y, missing)
-            for _ in range(MAX_PASSES):
-                if self._settings.buffer_size or self._system.adapting is None:
-                    break
-                self._system.learn(X, codes, until_stable=True)
-            return self.finish()
+        fresh = type(self)(**self.get_params(deep=False))  # others may ask this one meanwhile
+        X, y, missing = fresh._checked(X, y, reset=True)
+        if missing.all():
+            raise ValueError("Input y contains NaN alone: no sample has a label")
+        view = fresh._begun(X, np.unique(y) if self.preset == "paper" else y[:0])
+        view, codes = fresh._taken(view, X, y, missing)
+        for _ in range(MAX_PASSES):
+            if view.system.settings.buffer_size or view.system.adapting is None:
+                break
+            view.system.learn(X, codes, until_stable=True)
+        view.system.finish(*view.waiting)
+        fresh._view = view._replace(waiting=(X[:0], codes[:0]))
+        with locked(self):
+            vars(self).update(vars(fresh))
+            if not hasattr(fresh, "feature_names_in_"):
+                vars(self).pop("feature_names_in_", None)
+        return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> "PREVALClassifier":
         """Go on with more of the stream.
@@ -225,12 +253,13 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         that are None or NaN. `label` takes them when they are known.
 
         Other threads may ask for answers meanwhile: they get those of the state before this call.
-        Threads that learn wait for each other. Samples that are refused change nothing.
+        Threads that learn wait for each other. A call that fails, or is interrupted, changes
+        nothing.
         """
-        with changing(self):
-            first = not hasattr(self, "_system")
+        with transaction(self):
+            first = not hasattr(self, "_view")
             X, y, missing = self._checked(X, y, reset=first)
-            named = y[:0] if classes is None else np.unique(np.asarray(classes))
+            named = y[:0] if classes is None else np.unique(np.asarray(checked_labels(classes)))
             if first:
                 if self.preset == "paper" and classes is None:
                     raise ValueError(
@@ -238,18 +267,12 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
                         "all in the first call, partial_fit(X, y, classes=...)"
                     )
                 self._check_named(y, named if classes is not None else None)
-                self._begin(X, named)
-            elif self.preset == "paper":
-                self._check_named(y, self.classes_)
-            before = self._system.samples
-            self._take(X, y, missing)
-            if first or self._system.samples > before:
-                self._publish()
-            else:  # all samples wait for their batch: nothing was learned
-                n_samples = self._view.n_samples + len(X)
-                self._view = self._view._replace(
-                    labels=tuple(self._labels), classes=self.classes_, n_samples=n_samples
-                )
+                view = self._begun(X, named)
+            else:
+                view = self._view
+                if self.preset == "paper":
+                    self._check_named(y, view.classes)
+            self._view, _ = self._taken(view, X, y, missing)
         return self
 
     def label(self, numbers: Any, y: Any) -> "PREVALClassifier":
@@ -258,9 +281,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         A sample whose model has become stable meanwhile is gone, and its label of no use: a
         warning says how many.
         """
-        with changing(self):
+        with locked(self):
             late = self._label(numbers, y)
-            self._publish()
         if late:
             warnings.warn(
                 f"{late} of {np.size(numbers)} labels came too late: their samples are gone, since "
@@ -271,7 +293,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
 
     def _label(self, numbers: Any, y: Any) -> int:
         """Take late labels; return how many came too late."""
-        check_is_fitted(self, "_system")
+        view = self._state
         numbers = np.asarray(numbers).ravel()
         if len(numbers) and numbers.dtype.kind not in "iu":
             raise ValueError(
@@ -282,58 +304,45 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         y = np.asarray(checked_labels(y)).ravel()
         if len(numbers) != len(y):
             raise ValueError(f"{len(numbers)} samples and {len(y)} labels")
-        wrong = numbers[(numbers < 0) | (numbers >= self.n_samples_seen_)]
+        wrong = numbers[(numbers < 0) | (numbers >= view.n_samples)]
         if len(wrong):
-            raise ValueError(
-                f"no sample has the number {wrong[0]}: {self.n_samples_seen_} were seen"
-            )
+            raise ValueError(f"no sample has the number {wrong[0]}: {view.n_samples} were seen")
         if without_label(y).any():
             raise ValueError("a late label is None or NaN: leave out what is not known yet")
         self._same_type(y)
-        self._names(y)
-        codes = self._codes(y)
-        taken = self._system.samples
-        waiting = numbers >= taken
-        self._waiting[1][numbers[waiting] - taken] = codes[waiting]
-        used = self._system.label(numbers[~waiting], codes[~waiting])
-        return int(np.count_nonzero(~waiting)) - used
+        view = view.with_labels(y)
+        codes = view.codes(y)
+        taken, (X, waiting) = view.system.samples, view.waiting
+        here = numbers >= taken
+        waiting = waiting.copy()
+        waiting[numbers[here] - taken] = codes[here]
+        system = view.system.working_copy()
+        used = system.label(numbers[~here], codes[~here])
+        self._view = view._replace(system=system, waiting=(X, waiting))
+        return int(np.count_nonzero(~here)) - used
 
     def remove(self, model: int) -> "PREVALClassifier":
         """Give up one model, by its number; all others stay, and so does what they stand on."""
-        check_is_fitted(self, "_system")
-        with changing(self):
-            self._system.remove(model, {"reason": "on request"})
-            self._publish()
+        with locked(self):
+            system = self._state.system.working_copy()
+            system.remove(model, {"reason": "on request"})
+            self._view = self._view._replace(system=system)
         return self
 
     def finish(self) -> "PREVALClassifier":
         """Bring an adapting model to stability now, with the data at hand."""
-        check_is_fitted(self, "_system")
-        with changing(self):
-            X, codes = self._waiting
-            self._system.finish(X, codes)
-            self._waiting = X[:0], codes[:0]
-            self._publish()
+        with locked(self):
+            system = self._state.system.working_copy()
+            X, codes = self._view.waiting
+            system.finish(X, codes)
+            self._view = self._view._replace(system=system, waiting=(X[:0], codes[:0]))
         return self
 
-    def _publish(self) -> None:
-        """Let answers come from what has been learned by now, all at once."""
-        self._view = View(
-            self._system.snapshot(),
-            tuple(self._labels),
-            self.classes_,
-            self._system.samples + len(self._waiting[0]),
-        )
-
-    def __getstate__(self) -> dict[str, Any]:
-        with writing(self):  # a copy: others may learn while it is being written
-            state: Any = super().__getstate__()
-            return copy.deepcopy({name: state[name] for name in state if name != "_view"})
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_view")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(owned(state))
-        if hasattr(self, "_system"):
-            self._publish()
+        super().__setstate__(writable_copy(state))
 
     def _checked(
         self, X: Any, y: Any, *, reset: bool
@@ -364,22 +373,27 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_range(self, X: NDArray) -> None:
         """Refuse inputs that are too large to be learned beside those before."""
-        system = vars(self).get("_system")
+        view = vars(self).get("_view")
         if self.preset == "paper":
             check_range(X, 1.0)
-        elif system is not None and system.scale.is_known:
-            check_range(X, system.scale.unit)
+        elif view is not None and view.system.scale.is_known:
+            check_range(X, view.system.scale.unit)
         else:
-            check_range(X, before=X[:0] if system is None else self._waiting[0])
+            check_range(X, before=X[:0] if view is None else self._unscaled)
+
+    @property
+    def _unscaled(self) -> NDArray:
+        """All samples so far, where there are too few to know the units of the inputs."""
+        view = self._view
+        return np.concatenate([*(one.buffer.X for one in view.system.models), view.waiting[0]])
 
     def _same_type(self, y: NDArray) -> None:
-        if self._labels and len(y):
-            before = np.array(self._labels)
-            if (before.dtype.kind in "US") != (y.dtype.kind in "US"):
-                raise ValueError(
-                    f"y holds labels such as {y.tolist()[0]!r}, those learned are of another type, "
-                    f"such as {self._labels[0]!r}"
-                )
+        labels = self._view.labels
+        if labels and len(y) and isinstance(labels[0], str) != (y.dtype.kind in "US"):
+            raise ValueError(
+                f"y holds labels such as {y.tolist()[0]!r}, those learned are of another type, "
+                f"such as {labels[0]!r}"
+            )
 
     def _check_named(self, y: NDArray, named: NDArray | None) -> None:
         unknown = np.setdiff1d(y, named) if named is not None else np.zeros(0)
@@ -387,7 +401,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
             name = unknown.tolist()[0]
             raise ValueError(f"y holds the class {name!r}, which `classes` did not name")
 
-    def _begin(self, X: NDArray, named: NDArray) -> None:
+    def _begun(self, X: NDArray, named: NDArray) -> View:
+        """Return the state of a stream that has not begun."""
         if self.preset not in PRESETS:
             raise ValueError(f"preset must be one of {sorted(PRESETS)}, got {self.preset!r}")
         said = {name: getattr(self, name) for name in _SETTINGS}
@@ -401,40 +416,55 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
             if not isinstance(getattr(self, name), dict | None):
                 raise TypeError(f"{name} must be a dict of constants, got {getattr(self, name)!r}")
         size = {} if self.batch_size is None else {"batch_size": self.batch_size}
-        self._settings: Settings = settings.replace(
+        settings = settings.replace(
             l0=settings.l0.replace(**{**(self.l0 or {}), **size}),
             l1=settings.l1.replace(**{**(self.l1 or {}), **(size if not settings.modes else {})}),
             **said,
         )
-        self._labels: list[Any] = []  # by code, in order of appearance
-        self._names(named)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        threads = threads_for(self.n_jobs)
         known = len(named) if self.preset == "paper" else 0
-        self._system = new_system(X.shape[1], known, self._settings, seed=seed, threads=threads)
-        self._waiting = X[:0], np.zeros(0, np.int64)
+        system = new_system(
+            X.shape[1], known, settings, seed=seed, threads=threads_for(self.n_jobs)
+        )
+        waiting = X[:0], np.zeros(0, np.int64)
+        return View(system, (), named[:0], waiting).with_labels(named)
 
-    def _names(self, labels: NDArray) -> None:
-        """Give codes to labels that have none, in the order of their appearance."""
-        known = set(self._labels)
-        new = [label for label in dict.fromkeys(labels.tolist()) if label not in known]
-        self._labels = [*self._labels, *new]
-        self.classes_ = np.unique(np.asarray(checked_labels(self._labels)))
-
-    def _codes(self, y: NDArray) -> NDArray[np.int64]:
-        places = {label: code for code, label in enumerate(self._labels)}
-        return np.array([places[label] for label in y.tolist()], np.int64)
-
-    def _take(self, X: NDArray, y: NDArray, missing: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Give the system whole batches, keep the rest; return the codes of the labels."""
-        self._names(y)
+    def _taken(
+        self, view: View, X: NDArray, y: NDArray, missing: NDArray[np.bool_]
+    ) -> tuple[View, NDArray[np.int64]]:
+        """Return the state after more samples, and their codes: whole batches are learned."""
+        view = view.with_labels(y)
         codes = np.full(len(X), UNLABELLED)
-        codes[~missing] = self._codes(y)
-        X = np.concatenate([self._waiting[0], X])
-        waiting = np.concatenate([self._waiting[1], codes])
-        taken = self._system.learn(X, waiting)
-        self._waiting = X[taken:].copy(), waiting[taken:].copy()
-        return codes
+        codes[~missing] = view.codes(y)
+        X = np.concatenate([view.waiting[0], X])
+        waiting = np.concatenate([view.waiting[1], codes])
+        system: Any = view.system
+        taken = 0
+        if len(X) >= system.settings.l0.batch_size:
+            system = system.working_copy()
+            X = self._without_markers(system, X)
+            taken = system.learn(X, waiting)
+        rest = X[taken:].copy(), waiting[taken:].copy()
+        return view._replace(system=system, waiting=rest), codes
+
+    def _without_markers(self, system: Any, X: NDArray) -> NDArray:
+        """Return the first samples of all, of which the very first could not be checked.
+
+        With nothing to compare them with, they were taken. What turns out to be far too large is
+        replaced by the median of its column.
+        """
+        if self.preset == "paper" or system.scale.is_known:
+            return X
+        far = out_of_range(X)
+        if not far.any():
+            return X
+        row, column = np.argwhere(far)[0].tolist()
+        warnings.warn(
+            f"sample {system.samples + row}, column {column}: {reason(float(X[row, column]))}; the "
+            f"medians of their columns take the place of {np.count_nonzero(far)} such values",
+            stacklevel=4,
+        )
+        return np.where(far, np.nanmedian(np.where(far, np.nan, X), axis=0), X)
 
     # ---------------------------------------------------------------- answers
 
@@ -490,7 +520,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         A batch is `batch_size` samples, however the stream is cut into calls. Of more than 10,000
         events the last are kept.
         """
-        return self._state.system.events
+        return list(self._state.system.events)
 
     @property
     def reports_(self) -> list[Report]:
@@ -498,7 +528,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
 
         Of more than 10,000 batches the last are kept.
         """
-        return self._state.system.reports
+        return list(self._state.system.reports)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -508,7 +538,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     @property
     def models_(self) -> list[Model]:
         """The models, oldest first."""
-        return self._state.system.models
+        return list(self._state.system.models)
 
     @property
     def n_parameters_(self) -> int:
@@ -516,9 +546,30 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         return self._state.system.n_parameters
 
     @property
+    def classes_(self) -> NDArray:
+        """All classes seen, sorted."""
+        return self._state.classes
+
+    @property
+    def _settings(self) -> Settings:
+        return self._state.system.settings
+
+    @property
+    def _system(self) -> System[Any]:
+        return self._state.system
+
+    @property
+    def _labels(self) -> list[Any]:
+        return list(self._state.labels)
+
+    @property
+    def _waiting(self) -> tuple[NDArray, NDArray[np.int64]]:
+        return self._state.waiting
+
+    @property
     def _state(self) -> View:
         """The last complete state."""
-        check_is_fitted(self, "_view")
+        check_is_fitted(self)
         return self._view
 
     def _asked(self, X: Any) -> tuple[View, NDArray]:

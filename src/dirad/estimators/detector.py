@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dirad.core.magnitudes import check_range
+from dirad.estimators.checks import checked_labels, refuse_masked
 from dirad.estimators.continual import threads_for, without_label
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.buffer_system import BufferSystem
@@ -60,7 +61,8 @@ def watch(
     codes: dict[Any, int] = {}
     for number, batch in enumerate(batches):
         X, y = batch if isinstance(batch, tuple) else (batch, None)
-        X = np.asarray(X, np.float64)
+        refuse_masked(f"batch {number}", X)
+        X, y = np.asarray(X, np.float64), checked_labels(y)
         if X.ndim != 2 or not len(X):
             raise ValueError(
                 f"batch {number} must be (samples, features) with at least one sample, got "
@@ -76,7 +78,8 @@ def watch(
                 f"batch {number} has {X.shape[1]} features, those before had {system.n_inputs}"
             )
         unit = system.scale.unit if system.scale.is_known else None
-        check_range(X, unit, what=f"batch {number}")
+        before = np.concatenate([X[:0], *(one.buffer.X for one in system.models)])
+        check_range(X, unit, before=before if unit is None else None, what=f"batch {number}")
         labels = np.full(len(X), UNLABELLED)
         if y is not None:
             if len(y) != len(X):

@@ -1,6 +1,7 @@
 """DIRAD as scikit-learn estimators: validate, encode, scale; then the network does the rest."""
 
 import inspect
+import warnings
 from dataclasses import fields
 from typing import Any
 
@@ -24,13 +25,14 @@ from dirad.core.propagate import (
     output_units,
     respond,
 )
-from dirad.estimators.checks import checked_inputs, checked_labels, checked_weights
+from dirad.estimators.checks import checked_inputs, checked_labels, checked_weights, refuse_masked
 from dirad.estimators.fitting import Fit, Samples
-from dirad.estimators.writing import changing, owned
+from dirad.estimators.transaction import transaction, writable_copy
 from dirad.history import History
 from dirad.params import Params, preset
 
-PULLED_IN = 32  # powers of two by which an input that makes an answer overflow is made smaller
+LEAST_SPREAD = 1e-300  # of an input: the weights are its inverse
+SHRINK_BITS = 32  # powers of two by which an input that makes an answer overflow is made smaller
 _CONSTANTS = tuple(field.name for field in fields(Params))
 
 
@@ -73,6 +75,7 @@ def _begin(
     estimator: Any, samples: Samples, transfer: int, params: Params, steps: int | None
 ) -> None:
     """Begin a fit, and take steps."""
+    _check_spread(samples.X, estimator.preset)
     estimator._fit = Fit(
         samples,
         params,
@@ -103,6 +106,24 @@ def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
         estimator._fit = None
 
 
+def _check_spread(X: NDArray, preset: str) -> None:
+    """Refuse inputs that vary too little for their weights; name those that only seem to vary."""
+    if preset == "paper":
+        return
+    spread = center_and_spread(X)[1]
+    tiny = np.flatnonzero((spread > 0) & (spread < LEAST_SPREAD))
+    if len(tiny):
+        raise ValueError(f"X, column {tiny[0]}: varies by less than {LEAST_SPREAD:g}; rescale it")
+    rounded = np.flatnonzero((spread == 0) & (X.max(axis=0) > X.min(axis=0)))
+    if len(rounded):
+        names = ", ".join(map(str, rounded[:5])) + (" and others" if len(rounded) > 5 else "")
+        warnings.warn(
+            f"X, column {names}: the values differ by rounding errors alone and are taken for "
+            "constant; if they are not, shift them towards 0 before they are rounded",
+            stacklevel=5,
+        )
+
+
 def _check_finite(estimator: Any) -> None:
     """Refuse a network whose numbers grew beyond all bounds, or that raw inputs would need."""
     network = estimator.network_
@@ -121,7 +142,7 @@ def _answers(network: Network, X: NDArray) -> NDArray[np.float64]:
     bad = np.flatnonzero(~np.isfinite(answers).all(axis=1))
     limit = np.abs(X[bad]).max(axis=1, keepdims=True, initial=0.0)
     while len(bad):
-        limit = np.ldexp(limit, -PULLED_IN)
+        limit = np.ldexp(limit, -SHRINK_BITS)
         answers[bad] = respond(network, np.clip(X[bad], -limit, limit))
         left = ~np.isfinite(answers[bad]).all(axis=1) & (limit[:, 0] > 0)
         bad, limit = bad[left], limit[left]
@@ -246,13 +267,14 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         return _fitted_text(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(owned(state))
+        super().__setstate__(writable_copy(state))
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADClassifier":
         """Grow a network for classes y of samples X; stop after so many steps, if said."""
-        with changing(self):
+        with transaction(self):
+            refuse_masked("y", y)
             y = checked_labels(y)
             X, y = checked_inputs(self, X, y, order="C", ensure_min_samples=2)
             check_classification_targets(y)
@@ -272,7 +294,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADClassifier":
         """Go on with a fit that was stopped early, on the same samples: as if it never was."""
-        with changing(self):
+        with transaction(self):
             _unfinished(self)
             X, y = checked_inputs(self, X, checked_labels(y), order="C", reset=False)
             _advance(self, self._samples(X, y, sample_weight), steps)
@@ -281,7 +303,8 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     def _samples(self, X: NDArray, y: NDArray, sample_weight: Any) -> Samples:
         weight = checked_weights(sample_weight, X)
         if self.class_weight is not None:
-            weight = weight * compute_sample_weight(self.class_weight, y)
+            by_class = compute_sample_weight(self.class_weight, y)
+            weight = checked_weights(weight * checked_weights(by_class, X, "class_weight"), X)
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(f"y holds the class {unknown.tolist()[0]!r}, which fit did not see")
@@ -353,7 +376,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         return _fitted_text(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(owned(state))
+        super().__setstate__(writable_copy(state))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -364,7 +387,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADRegressor":
         """Grow a network for targets y of samples X; stop after so many steps, if said."""
-        with changing(self):
+        with transaction(self):
             X, y = self._checked(X, y, reset=True)
             self._single_column = y.ndim == 1
             y = y.reshape(len(y), -1).astype(float)
@@ -388,7 +411,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADRegressor":
         """Go on with a fit that was stopped early, on the same samples: as if it never was."""
-        with changing(self):
+        with transaction(self):
             _unfinished(self)
             X, y = self._checked(X, y, reset=False)
             y = y.reshape(len(y), -1).astype(float)

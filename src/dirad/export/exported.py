@@ -96,7 +96,8 @@ def system_model(model: PREVALClassifier, number: int | None) -> Model:
 
 def _of_system(model: PREVALClassifier) -> Exported:
     models = finished_models(model)
-    columns = {code: column for column, code in enumerate(model._codes(model.classes_).tolist())}
+    view = model._state
+    columns = {code: column for column, code in enumerate(view.codes(view.classes).tolist())}
     members = tuple(
         Member(one.number, model_program(one), tuple(columns[c] for c in one.classes), answerer)
         for one, answerer in zip(models, answerers(model, models), strict=True)

@@ -6,7 +6,7 @@ argument alone; `adapt` draws batches from a data set and runs the same kernel i
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -432,6 +432,10 @@ class Adaptation:
         self.params = params
         self.constants = params.constants()
         self._scratch: Scratch | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle without scratch arrays: they are larger than all else."""
+        return Adaptation, (self.state, self.params)
 
     @property
     def stable(self) -> bool:

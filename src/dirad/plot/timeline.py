@@ -239,6 +239,11 @@ class TimelineDisplay:
             for i in range(0, n, size)
         ]
         reports = estimator.reports_  # of a long life, the last
+        if reports[-1].batch >= len(shares):
+            raise ValueError(
+                "tasks cannot be assigned to batches: finish() was called within the stream, and "
+                "made batches of fewer samples"
+            )
         moments = [
             moment._replace(shares=shares[report.batch])
             for moment, report in zip(moments_of(estimator), reports, strict=True)

@@ -42,7 +42,7 @@ LEAST_HELD_OUT = 20  # samples below which there is no opinion while a model ada
 ANEW = 2  # times as many labels as at its beginning for which L0 is grown anew
 GROWN = 1.25  # times as many samples for which the sketch is made anew
 TINY = 1e-12  # no answer is surer
-FARTHEST = 1e6  # spreads from the mean of an input beyond which L0 makes no difference
+MAX_SPREADS = 1e6  # spreads from the mean of an input beyond which L0 makes no difference
 # The error of a sample counts as the likelihood error^−n/2 of n normal errors of unknown spread;
 # beyond some 16 inputs errors go together, and more of them say no more.
 EXPONENT = 8.0
@@ -209,7 +209,7 @@ class BufferModel(Model):
         state.clock[N_SAMPLES] = len(y)
         targets = np.zeros((len(y), state.network.n_outputs))
         targets[:, self.first_output :] = y[:, None] == np.array(self.classes)
-        data = new_data(self._near(self.buffer.X[teaching]), targets, self.settings.l0)
+        data = new_data(self._clipped(self.buffer.X[teaching]), targets, self.settings.l0)
         desk = Desk(self.settings.l0, len(targets))
         self.history.extend(self.l0.advance(data, state.step + steps, desk))
         self.network = self.l0.state.network
@@ -229,12 +229,12 @@ class BufferModel(Model):
     def scaled(self, X: NDArray) -> NDArray:
         return (X - self.offset) / self.spread
 
-    def _near(self, X: NDArray) -> NDArray:
+    def _clipped(self, X: NDArray) -> NDArray:
         """Return inputs as L0 sees them: farther out, its answers change no more.
 
         It adapts in float32, which holds no squares of products of larger ones.
         """
-        return np.clip(self.scaled(X), -FARTHEST, FARTHEST)
+        return np.clip(self.scaled(X), -MAX_SPREADS, MAX_SPREADS)
 
     def _draw_sketch(self) -> None:
         """Fit the linear stand-in for L1 and calibrate it."""
@@ -339,7 +339,7 @@ class BufferModel(Model):
     # ---------------------------------------------------------------- answers
 
     def respond(self, X: NDArray) -> NDArray[np.float64]:
-        return respond(self.network, self._near(X))[:, self.first_output :]
+        return respond(self.network, self._clipped(X))[:, self.first_output :]
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's answers; when the model is stable, together with what L1's modes say."""

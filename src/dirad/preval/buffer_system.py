@@ -5,6 +5,7 @@ knows go to it, the others to a new one.
 """
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
@@ -59,10 +60,24 @@ class BufferSystem(System[BufferModel]):
     def units(self) -> NDArray[np.float64] | float:
         return self.scale.unit if self.scale.is_known else 1.0
 
-    def snapshot(self) -> Self:
-        result = super().snapshot()
+    def working_copy(self) -> Self:
+        result = super().working_copy()
+        if not self.scale.is_known:  # the models' copies have a new one, which learns
+            result.scale = result.models[0].scale if result.models else Scale()
+        result.together = deepcopy(self.together)
         result.used = dict(self.used)
         return result
+
+    def _unchanging(self) -> dict[int, Any]:
+        shared = super()._unchanging()
+        if self.scale.is_known:
+            shared[id(self.scale)] = self.scale
+        for model in self.models:
+            below = model.base
+            while below is not None:
+                shared |= {id(below): below, id(below.l1): below.l1}
+                below = below.base
+        return shared
 
     @property
     def n_parameters(self) -> int:
@@ -276,7 +291,7 @@ class BufferSystem(System[BufferModel]):
         last = self.events[-1] if self.events else None
         opened = last is not None and last.kind == "opened" and last.model == number
         if number != self._latest and not opened:
-            self._note("chosen", number, evidence_of(verdicts))
+            self._record("chosen", number, evidence_of(verdicts))
         self._latest = number
         self.used[number] = self.batches
 
@@ -297,7 +312,7 @@ class BufferSystem(System[BufferModel]):
 
     def _merge(self, kept: int, gone: int) -> None:
         """Keep one of two models that know the same."""
-        self._note("merged", kept, {"model": gone})
+        self._record("merged", kept, {"model": gone})
         self.used[kept] = max(self.used.get(kept, 0), self.used.get(gone, 0))
         self._drop(gone, heir=kept)
 

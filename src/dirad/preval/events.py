@@ -8,7 +8,7 @@ from dirad.preval.model import Verdict
 
 LEARNING, KNOWN, MIXED, NEW = "learning", "known", "mixed", "new"
 NO_CHANCE = float("nan")
-SAID = 8  # verdicts that an event keeps
+MAX_VERDICTS = 8  # verdicts that an event keeps
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Report(NamedTuple):
 
 def evidence_of(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return what models said of a batch, for an event; of many, those who came closest."""
-    closest = sorted(verdicts, key=lambda v: v.value - v.limit)[:SAID]
+    closest = sorted(verdicts, key=lambda v: v.value - v.limit)[:MAX_VERDICTS]
     verdicts = [v for v in verdicts if v in closest]
     found = {
         "model": [v.model for v in verdicts],

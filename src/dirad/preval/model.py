@@ -6,8 +6,7 @@ fitted to calibrates. This is what both have in common.
 """
 
 from abc import ABC, abstractmethod
-from copy import copy
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,15 +93,6 @@ class Model(ABC):
     @abstractmethod
     def knows(self, X: NDArray, false_alarms: float) -> NDArray[np.bool_]:
         """Return which samples are of the kind that the model adapted to."""
-
-    def snapshot(self) -> Self:
-        """Return a copy that later learning does not change; a stable model never changes."""
-        if self.phase == STABLE:
-            return self
-        result = copy(self)
-        result.network = self.network.copy()
-        result.classes = list(self.classes)
-        return result
 
     def scaled(self, X: NDArray) -> NDArray:
         """Return inputs as the networks see them."""

@@ -10,7 +10,7 @@ there.
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,8 @@ from dirad.core.propagate import node_states, output_units, respond
 from dirad.core.random import bits
 from dirad.engine import current
 from dirad.growth.adapt import Adaptation, Data, Desk, new_data
-from dirad.growth.state import PHASE, State, new_state
+from dirad.growth.state import PHASE, new_state
 from dirad.history import STABLE, History
-from dirad.params import Params
 from dirad.preval.connectivity import allowed_sources, is_output, live_nodes
 from dirad.preval.gates import Gates, find_modes
 from dirad.preval.settings import Settings
@@ -56,14 +55,6 @@ class Pathway(NamedTuple):
     target: int  # column of the states
     mode: int
     adaptation: Adaptation
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Travel without what steps use up: it is larger than all else, and made anew."""
-        return _opened, (self.target, self.mode, self.adaptation.state, self.adaptation.params)
-
-
-def _opened(target: int, mode: int, state: State, params: Params) -> Pathway:
-    return Pathway(target, mode, Adaptation(state, params))
 
 
 class Task(NamedTuple):

@@ -14,7 +14,7 @@ from dirad.preval.buffer_model import BufferModel
 
 FEW = 48  # models up to which all are asked: among models that are alike the guess errs more
 ASKED = 8  # models that are asked of a sample, where there are more
-FARTHEST = 1e15  # units from the middle; float32 holds no squares of more
+MAX_UNITS = 1e15  # units from the middle; float32 holds no squares of more
 ASKED_OF_BATCH = 24  # of a batch, whose verdict counts for more
 
 
@@ -37,7 +37,7 @@ class Screen:
 
     def unlikeliness(self, X: NDArray) -> NDArray[np.float32]:
         """Return −2·ln of the likelihood but for a constant: (samples, models)."""
-        x = np.clip(X / self.unit - self.middle, -FARTHEST, FARTHEST).astype(np.float32)
+        x = np.clip(X / self.unit - self.middle, -MAX_UNITS, MAX_UNITS).astype(np.float32)
         return (x * x) @ self.square + x @ self.linear + self.constant
 
     def likeliest(self, X: NDArray, most: int) -> NDArray[np.int64]:

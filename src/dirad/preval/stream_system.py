@@ -53,7 +53,7 @@ class StreamSystem(System[StreamModel]):
             return self.open_model(evidence_of(verdicts))
         best = min(known, key=lambda v: v.value)  # of equals the oldest
         if best.model != self._latest:
-            self._note("chosen", best.model, evidence_of(verdicts))
+            self._record("chosen", best.model, evidence_of(verdicts))
         self._latest = best.model
         return None
 

@@ -6,7 +6,7 @@ batches, open models, and send each sample to the model that knows it best.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from copy import copy
+from copy import copy, deepcopy
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -19,8 +19,8 @@ from dirad.preval.model import STABLE, Model, Verdict
 from dirad.preval.settings import Settings
 
 MODEL = 100  # purpose of the random key of a model
-KEPT = 10_000  # events, and reports, that are kept: the last ones
-FARTHEST = 1e100  # units of an input: an answer to more is that to this much
+MAX_EVENTS = 10_000  # events, and reports, that are kept: the last ones
+MAX_UNITS = 1e100  # inputs are clipped to this many units before they are answered
 
 M = TypeVar("M", bound=Model)
 
@@ -94,7 +94,7 @@ class System(ABC, Generic[M]):
         self.opened += 1
         model = self._new_model(number, int(bits(self.seed, MODEL, 0, number)) % 2**62)
         self.models.append(model)
-        self._note("opened", number, evidence)
+        self._record("opened", number, evidence)
         self._latest = number
         return model
 
@@ -104,7 +104,7 @@ class System(ABC, Generic[M]):
     def remove(self, number: int, evidence: dict[str, Any] | None = None) -> None:
         """Give up a model; all others stay as they are, and so does what they stand on."""
         self.model(number)  # an unknown one is an error, and leaves all as it was
-        self._note("removed", number, evidence)
+        self._record("removed", number, evidence)
         self._drop(number)
 
     def _drop(self, number: int) -> None:
@@ -148,13 +148,13 @@ class System(ABC, Generic[M]):
 
     def _report(self, kind: str, model: int, p: float) -> None:
         self.reports.append(Report(self.batches, kind, model, p))
-        del self.reports[:-KEPT]
+        del self.reports[:-MAX_EVENTS]
         self.batches += 1
 
-    def _note(self, kind: str, model: int, evidence: dict[str, Any] | None = None) -> None:
+    def _record(self, kind: str, model: int, evidence: dict[str, Any] | None = None) -> None:
         """Record an event; of very many the last are kept."""
         self.events.append(Event(self.batches, kind, model, evidence or {}))
-        del self.events[:-KEPT]
+        del self.events[:-MAX_EVENTS]
 
     def _record_phase(self, model: M, before: str) -> bool:
         """Note that a model entered another phase; did it?"""
@@ -170,7 +170,7 @@ class System(ABC, Generic[M]):
                 "L1_edges": grown.n_edges if grown is not None else 0,
             }
         kind = "stable" if model.phase == STABLE else "L0 stable"
-        self._note(kind, model.number, evidence)
+        self._record(kind, model.number, evidence)
         return True
 
     # ---------------------------------------------------------------- answers
@@ -179,12 +179,19 @@ class System(ABC, Generic[M]):
         """Return the answers of models to the same question."""
         return self.asking(models, question, [args] * len(models))
 
-    def snapshot(self) -> Self:
-        """Return the system as it stands, for answers that later learning does not change."""
+    def working_copy(self) -> Self:
+        """Return a copy to learn on, by which nothing in this one changes.
+
+        What never changes is shared: stable models, and what adapting ones are built on.
+        """
         result = copy(self)
-        result.models = [model.snapshot() for model in self.models]
+        result.models = deepcopy(self.models, self._unchanging())
         result.events, result.reports = list(self.events), list(self.reports)
         return result
+
+    def _unchanging(self) -> dict[int, Any]:
+        """Return what all copies share, by identity, as `deepcopy` takes it."""
+        return {id(part): part for part in (self.settings, *self.stable)}
 
     @property
     def units(self) -> NDArray[np.float64] | float:
@@ -194,7 +201,7 @@ class System(ABC, Generic[M]):
     def bounded(self, X: NDArray) -> NDArray:
         """Return inputs that the arithmetic of answers can hold; ordinary ones are as they were."""
         with np.errstate(over="ignore"):
-            limit = FARTHEST * np.asarray(self.units)
+            limit = MAX_UNITS * np.asarray(self.units)
         return np.clip(X, -limit, limit)
 
     def _opinions(self) -> list[M]:

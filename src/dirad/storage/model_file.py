@@ -17,14 +17,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialized
 
 from dirad.atomic import replacing
-from dirad.estimators.writing import writing
 from dirad.storage.errors import ModelError
 from dirad.storage.kinds import Box
 from dirad.storage.models import ESTIMATORS
 
 HEADER = "dirad"  # the one entry of the header: a second one would come in random order
 LARGEST_HEADER = 90_000_000  # bytes; the library that reads the file takes 100,000,000 in all
-VERSION = 1  # of the file format; a reader takes its own and older ones
+VERSION = 2  # of the file format; a reader takes its own and older ones
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,7 @@ def packed(
             f"only fitted estimators ({', '.join(ESTIMATORS)}) can be saved, not {model!r:.80}"
         )
     box = Box()
-    with writing(model):
-        tree = ESTIMATORS[name].pack(model, box, "model")
+    tree = ESTIMATORS[name].pack(model, box, "model")
     description = {
         "version": VERSION,
         "model": name,

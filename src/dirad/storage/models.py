@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.estimators.continual import PREVALClassifier, threads_for
+from dirad.estimators.continual import PREVALClassifier, View, threads_for
 from dirad.estimators.fitting import Fit, Payoff, Scale
 from dirad.estimators.growing import DIRADClassifier, DIRADRegressor
 from dirad.preval.buffer import UNLABELLED
@@ -166,12 +166,7 @@ def check_regressor(model: DIRADRegressor) -> None:
 def check_preval(model: Any) -> None:
     """Refuse a classifier whose labels and codes do not fit."""
     must(model._system.n_inputs == model.n_features_in_, "the system has other inputs")
-    labels = model._labels
-    must(isinstance(labels, list), "the labels are no list")
-    must(len(set(labels)) == len(labels), "a label is there twice")
-    must(set(labels) == set(model.classes_.tolist()), "labels and classes differ")
     must(model._system.n_classes <= len(model._labels), "a class has no label")
-    must(model._settings is model._system.settings, "the system has other settings")
     X, y = model._waiting
     must(len(X) == len(y) and X.shape[1] == model.n_features_in_, "samples that wait are odd")
     must(((y >= UNLABELLED) & (y < len(model._labels))).all(), "a sample has no label")
@@ -180,7 +175,8 @@ def check_preval(model: Any) -> None:
 class Estimator(Object):
     """An estimator: its options, and what fitting gave it.
 
-    `complete` sets what follows from that. Names of features may be missing.
+    `state` makes attributes of what the file holds, and `complete` sets what follows from them.
+    Names of features may be missing.
     """
 
     def __init__(
@@ -189,13 +185,16 @@ class Estimator(Object):
         fitted: dict[str, Kind],
         complete: Callable[[Any], None],
         check: Callable[[Any], None],
+        state: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     ) -> None:
         self.cls = cls
         self.complete = complete
+        self.state = state
         super().__init__(self._made, {"options": Options()} | fitted, check)
 
     def _made(self, options: dict[str, Any], **attributes: Any) -> Any:
         result = self.cls(**options)
+        attributes = self.state(attributes)
         for name, value in attributes.items():
             if name != "feature_names_in_" or value is not None:
                 setattr(result, name, value)
@@ -203,9 +202,9 @@ class Estimator(Object):
         return result
 
     def pack(self, value: Any, box: Box, path: str) -> dict:
-        found = vars(value) | {"options": value.get_params(deep=False)}
+        options = {"options": value.get_params(deep=False)}
         return {
-            name: kind.pack(found.get(name), box, f"{path}/{name}")
+            name: kind.pack(options.get(name, getattr(value, name, None)), box, f"{path}/{name}")
             for name, kind in self.fields.items()
         }
 
@@ -217,10 +216,21 @@ def count_parts(model: Any) -> None:
     model.n_parameters_ = network.n_parameters
 
 
-def make_ready(model: PREVALClassifier) -> None:
-    """Let a system answer, and use the threads of the machine it is on."""
+def set_threads(model: PREVALClassifier) -> None:
+    """Let a system use the threads of the machine it is on."""
     model._system.threads = threads_for(model.n_jobs)
-    model._publish()
+
+
+def view_of(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a continual classifier: its state is one record."""
+    labels = found["_labels"]
+    must(isinstance(labels, list), "the labels are no list")
+    must(len(set(labels)) == len(labels), "a label is there twice")
+    must(set(labels) == set(found["classes_"].tolist()), "labels and classes differ")
+    must(found["_settings"] is found["_system"].settings, "the system has other settings")
+    view = View(found["_system"], tuple(labels), found["classes_"], found["_waiting"])
+    kept = ("n_features_in_", "feature_names_in_")
+    return {"_view": view} | {name: found[name] for name in kept}
 
 
 CLASSIFIER = Estimator(
@@ -250,8 +260,9 @@ PREVAL = Estimator(
         "n_features_in_": Whole(1),
         "feature_names_in_": Maybe(Labels()),
     },
-    make_ready,
+    set_threads,
     check_preval,
+    view_of,
 )
 
 ESTIMATORS: dict[str, Object] = {
