@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
@@ -237,4 +238,5 @@ def test_copies_go_their_own_way():
 
 
 if __name__ == "__main__":
+    warnings.simplefilter("ignore")  # late labels
     Stress(float(sys.argv[1]), Path(sys.argv[2])).run()

@@ -20,13 +20,13 @@ from dirad.growth.state import N_SAMPLES, new_state, with_output
 from dirad.history import History
 from dirad.preval.buffer import FEW, UNLABELLED, Buffer
 from dirad.preval.calibration import (
-    ASTRAY,
-    OTHERS,
+    MIN_CLASS_SHARE,
+    RARE_CLASSES,
     Calibration,
     Tally,
     calibrated,
+    frequent_classes,
     least_of,
-    own_of,
     two_sided,
 )
 from dirad.preval.model import GROWING_L0, STABLE, Model, Verdict
@@ -42,7 +42,7 @@ LEAST_HELD_OUT = 20  # samples below which there is no opinion while a model ada
 ANEW = 2  # times as many labels as at its beginning for which L0 is grown anew
 GROWN = 1.25  # times as many samples for which the sketch is made anew
 TINY = 1e-12  # no answer is surer
-MAX_SPREADS = 1e6  # spreads from the mean of an input beyond which L0 makes no difference
+MAX_SPREADS = 1e6  # inputs of L0 are clipped to this many spreads from their mean
 # The error of a sample counts as the likelihood error^−n/2 of n normal errors of unknown spread;
 # beyond some 16 inputs errors go together, and more of them say no more.
 EXPONENT = 8.0
@@ -230,10 +230,7 @@ class BufferModel(Model):
         return (X - self.offset) / self.spread
 
     def _clipped(self, X: NDArray) -> NDArray:
-        """Return inputs as L0 sees them: farther out, its answers change no more.
-
-        It adapts in float32, which holds no squares of products of larger ones.
-        """
+        """Return scaled inputs, clipped so that float32 holds the squares of their products."""
         return np.clip(self.scaled(X), -MAX_SPREADS, MAX_SPREADS)
 
     def _draw_sketch(self) -> None:
@@ -304,37 +301,37 @@ class BufferModel(Model):
         stable = self.phase == STABLE
         n_groups = max(len(self.classes), 1) if stable else 1
         # While L0 adapts, its mistakes are counted when they are asked for.
-        mistakes = self._count_mistakes(seen.named, y) if stable else {}
+        mistakes = self._error_counts(seen.named, y) if stable else {}
         self.usual = calibrated(seen.logs, seen.group, n_groups, mistakes)
 
-    def _count_mistakes(
+    def _error_counts(
         self, named: NDArray[np.int64], y: NDArray[np.int64]
     ) -> dict[int, tuple[float, float]]:
-        """Return what a calibration keeps of answers to held-out samples.
+        """Return the wrong answers to held-out samples by class, and how frequent rare classes are.
 
-        These tell which classes are own, and the others, those learned from, how frequent classes
-        are that are not. If the same samples told both, a class that is missing by chance would be
-        taken for new.
+        Held-out samples decide which classes are frequent, and the samples learned from tell the
+        share of the others: if the same samples told both, a class that is missing from them by
+        chance would be taken for new.
         """
-        wrong = self._differ(named, y)
+        wrong = self._label_errors(named, y)
         mistakes = {
             label: (float(wrong[y == label].sum()), float(np.count_nonzero(y == label)))
             for label in np.unique(y[y != UNLABELLED]).tolist()
         }
         taught = self.buffer.y[self._teaching]
-        strange = np.count_nonzero(~np.isin(taught, own_of(mistakes)))
-        return mistakes | {OTHERS: (float(strange), float(len(taught)))}
+        strange = np.count_nonzero(~np.isin(taught, frequent_classes(mistakes)))
+        return mistakes | {RARE_CLASSES: (float(strange), float(len(taught)))}
 
-    def _mistakes_of_late(self) -> dict[int, tuple[float, float]]:
-        """Return the mistakes that L0, as it is now, makes with held-out samples.
+    def _current_errors(self) -> dict[int, tuple[float, float]]:
+        """Return the errors that L0 makes on held-out samples as it is now.
 
-        Earlier ones say nothing of it: as it adapts, it gets better, begins anew, or, where there
-        is nothing to learn, prefers another class. Held-out samples and those of the next batch
-        are alike to it, whatever it has become.
+        Its earlier errors are no reference for the next batch: L0 improves while it adapts, it is
+        regrown, and without any signal it may come to prefer another class. Held-out samples and
+        the next batch are exchangeable for it at any time.
         """
         held = self.buffer.held_out & self.buffer.labelled
         X, y = self.buffer.X[held], self.buffer.y[held]
-        return self._count_mistakes(self._named(self._surprises(X)), y)
+        return self._error_counts(self._named(self._surprises(X)), y)
 
     # ---------------------------------------------------------------- answers
 
@@ -445,22 +442,22 @@ class BufferModel(Model):
 
     def mistaken(self, seen: Look, y: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which labels L0 does not give; no sample without a label is mistaken."""
-        return self._differ(seen.named, y)
+        return self._label_errors(seen.named, y)
 
-    def _differ(self, named: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which labels are not those that L0 names.
+    def _label_errors(self, named: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which labels differ from L0's answers.
 
-        Before enough held-out samples tell how often L0 errs only classes that it hardly saw count.
+        Until enough samples are held out to tell how often L0 errs, only rare classes count.
         """
         labelled = y != UNLABELLED
-        if self.phase == STABLE or self._is_tested:
+        if self.phase == STABLE or self._has_enough_held_out:
             return labelled & (named != y)
         own = self.own_classes
         return labelled & ~np.isin(y, own) & bool(len(own))
 
     @property
-    def _is_tested(self) -> bool:
-        """Are there enough held-out labels, none of which L0 learned, to tell how often it errs?"""
+    def _has_enough_held_out(self) -> bool:
+        """Are enough labelled samples held out, none of which L0 learned, to tell how it errs?"""
         # Of the very first samples none is held out: an L0 that began with them learned them all.
         apart = self.settings.begin > FEW or self.taught_by > FEW
         held = np.count_nonzero(self.buffer.held_out & self.buffer.labelled)
@@ -470,10 +467,10 @@ class BufferModel(Model):
     def own_classes(self) -> NDArray[np.int64]:
         """The classes that it has seen many samples of: of others some may have gone astray."""
         if self.phase == STABLE and self.usual is not None:
-            return np.array(self.usual.own, np.int64)
+            return np.array(self.usual.frequent, np.int64)
         labels = self.buffer.y[self.buffer.labelled]
         classes, counts = np.unique(labels, return_counts=True)
-        return classes[counts >= ASTRAY * counts.max(initial=0)]
+        return classes[counts >= MIN_CLASS_SHARE * counts.max(initial=0)]
 
     def score(self, X: NDArray) -> NDArray[np.float64]:
         """Return the mean squared prediction error of its best modes, in units common to models."""
@@ -530,7 +527,7 @@ class BufferModel(Model):
         assert self.usual is not None
         if self.phase == STABLE:
             return self.usual.p_labels(y, wrong)
-        return self.usual._replace(mistakes=self._mistakes_of_late()).p_labels(y, wrong)
+        return self.usual._replace(mistakes=self._current_errors()).p_labels(y, wrong)
 
     def predicted_inputs(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         inputs, predicted = super().predicted_inputs(X)

@@ -19,8 +19,8 @@ FEW = 20  # held-out samples of a group below which it is judged with all others
 IN_TAIL = 5  # held-out samples that a limit on single samples must lie below
 LEAST_DEVIATION = 0.05  # of ln(score): no model is surer of what is usual
 EQUAL = 1e-9  # relative difference up to which two scores are one
-OTHERS = -1  # in place of a class: all of which few samples or none were held out
-ASTRAY = 0.1  # of the most frequent class: rarer ones may have come to a new model by mistake
+RARE_CLASSES = -1  # key, in place of a class, for all classes that are not frequent
+MIN_CLASS_SHARE = 0.1  # of the samples of the largest class that a frequent class has
 
 
 class Tally(NamedTuple):
@@ -50,7 +50,7 @@ class Calibration(NamedTuple):
     mean: NDArray[np.float64]  # (rows,)
     deviation: NDArray[np.float64]  # (rows,)
     samples: NDArray[np.int64]  # (rows,) held out, behind each row
-    # By class: wrong answers, of so many held-out samples of the class. By OTHERS: samples of
+    # By class: wrong answers, of so many held-out samples of the class. By RARE_CLASSES: samples of
     # classes that are not `own`, of so many that were learned from.
     mistakes: Mapping[int, tuple[float, float]]
 
@@ -107,48 +107,48 @@ class Calibration(NamedTuple):
         return seen.deviates / seen.n / self.spread(seen.rows)
 
     @property
-    def own(self) -> list[int]:
+    def frequent(self) -> list[int]:
         """The classes of which many samples were held out."""
-        return own_of(self.mistakes)
+        return frequent_classes(self.mistakes)
 
     def p_labels(self, y: NDArray[np.int64], wrong: NDArray[np.bool_]) -> float:
-        """Return the chance of so many wrong answers to known samples of these labels.
+        """Return the p-value of so many wrong answers to samples of the known task.
 
-        Each class is compared with itself, so that a batch of the harder ones is no news. Of
-        classes that are not own, which may be rare rather than new, it is the share of the batch
-        that counts: there can be no more wrong answers than samples. The smallest of all chances,
-        corrected for their number, is returned.
+        Each frequent class is compared with its own held-out samples, so that a batch of the harder
+        classes is no news. Classes that are not frequent may be rare rather than new: what counts
+        is their share of the batch, since there are no more wrong answers than samples. The result
+        is the smallest of these p-values, with Šidák's correction for their number.
         """
-        few = self.mistakes.get(OTHERS, (0.0, sum(n for _, n in self.mistakes.values())))
-        if not few[1]:
+        rare = self.mistakes.get(RARE_CLASSES, (0.0, sum(n for _, n in self.mistakes.values())))
+        if not rare[1]:
             return 1.0  # no label was learned
-        others = ~np.isin(y, self.own)
-        chances = [p_more(int((wrong & others).sum()), len(y), *few)]
-        for label in np.unique(y[~others]).tolist():
+        is_rare = ~np.isin(y, self.frequent)
+        p_values = [fisher_p_value(int((wrong & is_rare).sum()), len(y), *rare)]
+        for label in np.unique(y[~is_rare]).tolist():
             here = y == label
             counts = self.mistakes[label]
-            chances.append(p_more(int((wrong & here).sum()), int(here.sum()), *counts))
-        return least_of(min(chances), len(chances))
+            p_values.append(fisher_p_value(int((wrong & here).sum()), int(here.sum()), *counts))
+        return least_of(min(p_values), len(p_values))
 
 
-def own_of(mistakes: Mapping[int, tuple[float, float]]) -> list[int]:
+def frequent_classes(mistakes: Mapping[int, tuple[float, float]]) -> list[int]:
     """Return the classes of which many samples were held out.
 
-    >>> own_of({3: (0, 20), 5: (1, 1), 7: (2, 9)})
+    >>> frequent_classes({3: (0, 20), 5: (1, 1), 7: (2, 9)})
     [3, 7]
     """
-    counts = {label: n for label, (_, n) in mistakes.items() if label != OTHERS}
+    counts = {label: n for label, (_, n) in mistakes.items() if label != RARE_CLASSES}
     most = max(counts.values(), default=0.0)
-    return [label for label, n in counts.items() if n >= ASTRAY * most]
+    return [label for label, n in counts.items() if n >= MIN_CLASS_SHARE * most]
 
 
-def p_more(count: int, of: int, known_count: float, known_of: float) -> float:
-    """Return the chance of so many or more of one kind in a batch, as compared with known samples.
+def fisher_p_value(count: int, of: int, known_count: float, known_of: float) -> float:
+    """Return the one-sided p-value of Fisher's exact test: are there more of a kind in the batch?
 
-    Fisher's exact test: given how many of the kind there are in both together, any samples of both
-    could be the batch. So it holds whatever the share of the kind, and however few are known.
+    `count` of the batch's `of` samples are of the kind, and `known_count` of `known_of` known
+    samples. The test is exact whatever the share of the kind, and however few samples there are.
 
-    >>> round(p_more(3, 3, 0, 1), 9), round(p_more(2, 2, 1, 4), 9)
+    >>> round(fisher_p_value(3, 3, 0, 1), 9), round(fisher_p_value(2, 2, 1, 4), 9)
     (0.25, 0.2)
     """
     kind, both = round(count + known_count), round(of + known_of)
