@@ -141,8 +141,8 @@ def test_pathways_stop_one_by_one_and_the_unconfident_are_removed():
     assert len(set(lengths)) > 1
     assert max(lengths) == model.l1.step
     assert model.l1.network.n_outputs == len(model.known.mean) == len(model.l1.targets)
-    strict = PRESETS["paper"].replace(T_CP=0.0)
-    assert not confident(np.ones((3, 4)), strict.T_CP).any()
+    errors = np.array([[0.0, 0.1, 0.3], [0.1, 0.1, 0.1]])  # means 0.05, 0.1, 0.2
+    assert confident(errors, 0.1).tolist() == [True, False, False]
 
 
 # ------------------------------------------------------------------ statistics

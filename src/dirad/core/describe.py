@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dirad.core.network import LINEAR, LOGISTIC, MODULATORY, OUTPUT, Network
+from dirad.core.network import LINEAR, LOGISTIC, MODULATORY, OUTPUT, TRANSFER, Network
 
 MAX_EQUATIONS = 60
 
@@ -45,7 +45,7 @@ def _sum(network: Network, term: int, bias: float, inputs: Sequence[str] | None)
 
 def equations(network: Network, inputs: Sequence[str] | None = None) -> list[str]:
     """Return one equation per unit, outputs first; σ₁(z) = 4/(1+e^(−K·z)) − 1."""
-    transfer = {LOGISTIC: "logistic", LINEAR: ""}.get(int(network.counts[4]), "softmax")
+    transfer = {LOGISTIC: "logistic", LINEAR: ""}.get(int(network.counts[TRANSFER]), "softmax")
     lines = []
     kinds = network.units["kind"]
     outputs, hidden = np.flatnonzero(kinds == OUTPUT), np.flatnonzero(kinds == MODULATORY)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dirad.core.describe import summary
 from dirad.core.magnitudes import center_and_spread, check_range
-from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, Network
+from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, TRANSFER, Network
 from dirad.core.order import new_plan
 from dirad.core.propagate import (
     backward,
@@ -167,7 +167,7 @@ def _importances(network: Network, X: NDArray, limit: int = 1000) -> NDArray[np.
     """Return the mean |∂z/∂x| of the outputs' activations z over (scaled) samples, summing to 1."""
     X = X[:limit]
     linear = network.copy()
-    linear.counts[4] = LINEAR
+    linear.counts[TRANSFER] = LINEAR
     plan, work = new_plan(linear), new_answers(linear, len(X))
     edges = linear.edges
     from_inputs = np.flatnonzero((edges["source"] >= 0) & (edges["source"] < linear.n_inputs))

@@ -219,7 +219,7 @@ def capacity_for_step(state, log, params):
     """Is there room in the arrays for all that one step may add?"""
     net = state.network
     if params.ordering == V1:
-        outputs = net.counts[3]
+        outputs = net.counts[N_OUTPUTS]
         return has_room(state, log, outputs, outputs)
     if params.ordering == UNRESTRICTED:
         edges, units = net.counts[N_EDGES], net.counts[N_UNITS]

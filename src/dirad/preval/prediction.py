@@ -22,7 +22,10 @@ from dirad.core.network import (
     LINEAR,
     LOGISTIC,
     MODULATORY,
+    N_EDGES,
     N_OUTPUTS,
+    N_UNITS,
+    TRANSFER,
     Network,
     new_network,
 )
@@ -105,7 +108,7 @@ def joined(networks: Sequence[Network]) -> Network:
     result = new_network(
         n_inputs,
         len(networks),
-        int(networks[0].counts[4]),
+        int(networks[0].counts[TRANSFER]),
         sum(map(len, units)),
         sum(map(len, edges)),
     )
@@ -123,7 +126,7 @@ def joined(networks: Sequence[Network]) -> Network:
         part["term"] = 2 * place[part["term"] // 2] + part["term"] % 2
         result.edges[edge : edge + len(part)] = part
         unit, edge = unit + len(its_units), edge + len(part)
-    result.counts[1], result.counts[2] = unit, edge
+    result.counts[N_UNITS], result.counts[N_EDGES] = unit, edge
     return result
 
 
@@ -228,7 +231,7 @@ def gated(pathways: Sequence[Pathway], targets: Sequence[int], n_modes: int) -> 
     result.bias[rows, 1] = GATE_BIAS
     for name, values in zip(("source", "term", "weight"), zip(*edges, strict=True), strict=True):
         result.edges[name] = values
-    result.counts[1], result.counts[2] = first + len(units), len(edges)
+    result.counts[N_UNITS], result.counts[N_EDGES] = first + len(units), len(edges)
     return result
 
 

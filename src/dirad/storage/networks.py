@@ -10,8 +10,11 @@ from dirad.core.network import (
     FREE,
     LOGISTIC,
     MODULATORY,
+    N_INPUTS,
+    N_OUTPUTS,
     OUTPUT,
     SOFTMAX,
+    TRANSFER,
     UNIT,
     Network,
 )
@@ -56,7 +59,8 @@ def check_network(net: Network) -> None:
 
 def check_state(state: State) -> None:
     """Refuse a state whose parts do not belong together."""
-    must(np.array_equal(state.network.counts[[0, 3, 4]], state.best.counts[[0, 3, 4]]),
+    fixed = [N_INPUTS, N_OUTPUTS, TRANSFER]
+    must(np.array_equal(state.network.counts[fixed], state.best.counts[fixed]),
          "the best network has other inputs or outputs")  # fmt: skip
     for one in (state.network, state.best):
         must(len(one.units) == len(state.unit_life), "units and their lives differ in number")
