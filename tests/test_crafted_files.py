@@ -3,17 +3,12 @@
 import numpy as np
 import pytest
 
+from commands import run
 from dirad import cli
 from dirad.storage.model_file import packed, read
 from dirad.tables import write_table
 
 HUGE = 10**400
-
-
-def run(capfdbinary, *arguments):
-    code = cli.run([str(argument) for argument in arguments])
-    captured = capfdbinary.readouterr()
-    return code, captured.out.decode(), captured.err.decode()
 
 
 @pytest.fixture(scope="module")

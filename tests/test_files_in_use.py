@@ -16,20 +16,14 @@ from dirad.storage.model_file import packed, read
 from dirad.tables import write_table
 from streams import samples
 
-DIRAD = (sys.executable, "-c", "from dirad.cli import main; main()")
 HOLD = """
 import sys
 from dirad.atomic import claimed
+from commands import DIRAD, run
 with claimed(sys.argv[1]):
     print("claimed", flush=True)
     sys.stdin.read()
 """
-
-
-def run(capfdbinary, *arguments):
-    code = cli.run([str(argument) for argument in arguments])
-    captured = capfdbinary.readouterr()
-    return code, captured.out.decode(), captured.err.decode()
 
 
 @pytest.fixture(scope="module")

@@ -6,29 +6,22 @@ import os
 import pty
 import re
 import subprocess
-import sys
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
 
+from commands import DIRAD, run
 from dirad import cli
 from dirad.export import to_dot, to_svg
 from dirad.names import visible
 from dirad.storage.model_file import packed, read
 from dirad.tables import open_table, write_table
 
-DIRAD = (sys.executable, "-c", "from dirad.cli import main; main()")
 HOSTILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 CLEAR = "\x1b[2J\x1b]0;owned\x07"  # clears the screen, and names the window
 TURNED = "a\u202eb\u2066c"  # reads as another text
 ONE_BYTE = "\x9b31m\x7f"  # an escape sequence of one character
-
-
-def run(capfdbinary, *arguments):
-    code = cli.run([str(argument) for argument in arguments])
-    captured = capfdbinary.readouterr()
-    return code, captured.out.decode(), captured.err.decode()
 
 
 def table(path, **columns):

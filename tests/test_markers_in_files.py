@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from commands import run
 from dirad import cli
 from dirad.tables import Encoder, TableError, open_table, write_table
 from streams import samples
@@ -17,11 +18,6 @@ def day(path, marker=None, rows=(), column=1):
     inputs = {f"sensor {i}": X[:, i] for i in range(X.shape[1])}
     write_table(path, inputs | {"fault": [f"f{label}" for label in y]})
     return path
-
-
-def run(capfd, *arguments):
-    code = cli.run([str(argument) for argument in arguments])
-    return code, capfd.readouterr().err
 
 
 @pytest.fixture(scope="module")
@@ -44,23 +40,25 @@ def plant(tmp_path_factory):
 
 @pytest.mark.parametrize("marker", MARKERS)
 @pytest.mark.parametrize("rows", [range(7, 400, 10), (313,)], ids=["tenth", "one"])
-def test_a_model_is_not_replaced(capfd, tmp_path, plant, marker, rows):
+def test_a_model_is_not_replaced(capfdbinary, tmp_path, plant, marker, rows):
     before = plant.read_bytes()
     data = day(tmp_path / "day.csv", marker, rows)
-    code, said = run(capfd, "learn", plant, data, "--quiet")
+    code, _, said = run(capfdbinary, "learn", plant, data, "--quiet")
     assert code == 1
     line = rows[0] + 2  # after the header
     assert f"day.csv, line {line}, column 'sensor 1': {marker:.8g} is so much larger" in said
     assert plant.read_bytes() == before
-    code, _ = run(capfd, "predict", plant, data, "-o", tmp_path / "answers.csv", "--quiet")
+    code, *_ = run(capfdbinary, "predict", plant, data, "-o", tmp_path / "answers.csv", "--quiet")
     assert code == 0
 
 
 @pytest.mark.parametrize("options", [(), ("--continual",)])
-def test_none_is_written(capfd, tmp_path, options):
+def test_none_is_written(capfdbinary, tmp_path, options):
     data = day(tmp_path / "day.csv", -3.4028235e38, range(5, 400, 10))
     path = tmp_path / "m.dirad"
-    code, said = run(capfd, "fit", data, "--target", "fault", *options, "-o", path, "--quiet")
+    code, _, said = run(
+        capfdbinary, "fit", data, "--target", "fault", *options, "-o", path, "--quiet"
+    )
     assert code == 1
     assert "day.csv, line 7, column 'sensor 1': -3.4028235e+38 is so much larger" in said
     assert not path.exists()

@@ -13,18 +13,11 @@ import pytest
 from sklearn.datasets import load_diabetes, load_iris
 
 import dirad
+from commands import DIRAD, run
 from dirad import cli
 from dirad.storage.model_file import packed, read
 from dirad.tables import open_table, write_table
 from streams import samples
-
-DIRAD = (sys.executable, "-c", "from dirad.cli import main; main()")
-
-
-def run(capfdbinary, *arguments):
-    code = cli.run([str(argument) for argument in arguments])
-    captured = capfdbinary.readouterr()
-    return code, captured.out.decode(), captured.err.decode()
 
 
 @pytest.fixture(scope="module")

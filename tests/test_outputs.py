@@ -13,15 +13,8 @@ from dirad.cli.app import TALKATIVE, quiet_warnings
 from dirad.experiments.ledger import Ledger
 from dirad.tables import write_table
 
-DIRAD = (sys.executable, "-c", "from dirad.cli import main; main()")
 NO_PLACE = "/proc/model.dirad"  # nobody makes files there, not even root
 on_linux = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc")
-
-
-def run(capfdbinary, *arguments):
-    code = cli.run([str(argument) for argument in arguments])
-    captured = capfdbinary.readouterr()
-    return code, captured.out.decode(), captured.err.decode()
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +144,7 @@ import sys, warnings
 import numpy as np
 import dirad
 from dirad.cli import learning, main
+from commands import DIRAD, run
 
 def predict(self, X, predict=dirad.DIRADClassifier.predict):
     np.array([1e308]) * 10

@@ -127,7 +127,7 @@ def stress(seconds: float, folder: Path) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.parametrize(
-    "seconds", [15.0, pytest.param(600.0, marks=pytest.mark.slow, id="ten minutes")]
+    "seconds", [8.0, pytest.param(600.0, marks=pytest.mark.slow, id="ten minutes")]
 )
 def test_asking_while_learning_neither_crashes_nor_errs(tmp_path, seconds):
     done = stress(seconds, tmp_path)
