@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dirad
+from commands import DIRAD, run
 from dirad import cli
 from dirad.atomic import claimed
 from dirad.cli import learning
@@ -19,7 +20,6 @@ from streams import samples
 HOLD = """
 import sys
 from dirad.atomic import claimed
-from commands import DIRAD, run
 with claimed(sys.argv[1]):
     print("claimed", flush=True)
     sys.stdin.read()

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from commands import DIRAD, run
 from dirad import cli
 from dirad.cli.app import TALKATIVE, quiet_warnings
 from dirad.experiments.ledger import Ledger
@@ -144,7 +145,6 @@ import sys, warnings
 import numpy as np
 import dirad
 from dirad.cli import learning, main
-from commands import DIRAD, run
 
 def predict(self, X, predict=dirad.DIRADClassifier.predict):
     np.array([1e308]) * 10
