@@ -1,5 +1,7 @@
 """PREVALClassifier: the incremental contract, bad input, and what only it has."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -68,14 +70,20 @@ def test_three_tasks_arrive_unannounced(name):
     assert clf.n_parameters_ > 100
 
 
+@cache
+def uncut(name):
+    """Return a stream of two tasks, and a classifier that learned it in one call."""
+    X = np.concatenate([samples(task, 1500)[0] for task in (0, 1)])
+    y = np.concatenate([samples(task, 1500)[1] for task in (0, 1)])
+    first = {"classes": np.arange(10)} if name == "paper" else {}
+    return X, y, first, quick(name).partial_fit(X, y, **first)
+
+
 @settings(max_examples=10)
 @given(st.lists(st.integers(1, 900), max_size=6))
 def test_how_a_stream_is_cut_into_calls_changes_nothing(cuts):
-    X = np.concatenate([samples(task, 1500)[0] for task in (0, 1)])
-    y = np.concatenate([samples(task, 1500)[1] for task in (0, 1)])
     for name in QUICK:
-        first = {"classes": np.arange(10)} if name == "paper" else {}
-        whole = quick(name).partial_fit(X, y, **first)
+        X, y, first, whole = uncut(name)
         parts, start = quick(name), 0
         for stop in [*np.minimum(np.cumsum(cuts), len(X) - 1).tolist(), len(X)]:
             if stop > start:
