@@ -11,7 +11,7 @@ from dirad.cli import run as run_command
 from dirad.experiments import false_alarms
 from dirad.preval.events import KNOWN, LEARNING, NEW
 
-# Batches enough for an L0 that begins anew twice, after 4 and after 16 of them.
+# Enough batches for an L0 to be regrown twice, after 4 and after 16 of them.
 SHORT = 18 * 200
 
 

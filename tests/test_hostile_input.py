@@ -398,7 +398,7 @@ def test_what_float_cannot_tell_apart_is_not_exported_as_float(scale, offset, co
     X, y = samples(400)
     model = PREVALClassifier(**QUICK) if continual else DIRADClassifier(random_state=0, max_edges=8)
     to_c(model.fit(X, y))
-    with pytest.raises(ValueError, match="in float the inputs of this model could not be told"):
+    with pytest.raises(ValueError, match="float cannot distinguish the inputs of this model"):
         to_c(model.fit(X * scale + offset, y))
 
 

@@ -130,7 +130,7 @@ def claimed(path: str | Path) -> Iterator[Callable[[], bool]]:
 
 
 def _lock_name(name: str) -> str:
-    """Return the name of the lock of a file; a long one is cut and told apart by its digest.
+    """Return the name of a lock file; a long name is shortened and made unique by a digest.
 
     >>> _lock_name("plant.dirad")
     '.plant.dirad.lock'

@@ -70,9 +70,9 @@ def _check_float(whole: Exported, spreads: NDArray[np.float64]) -> None:
                 small = any(0 < min(abs(w), spread) < LEAST_FLOAT for w, spread in edges)
                 if small or (reach > 0 and abs(term.bias) > FAR * reach):
                     raise ValueError(
-                        "in float the inputs of this model could not be told apart: they are too "
-                        f"small, too large, or lie more than {FAR:,.0f} times their spread from "
-                        "0; rescale or shift them before fitting, or export to Python or ONNX"
+                        "float cannot distinguish the inputs of this model: they are too small, "
+                        f"too large, or lie more than {FAR:,.0f} times their spread from 0; "
+                        "rescale or shift them before fitting, or export to Python or ONNX"
                     )
 
 
