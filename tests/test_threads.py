@@ -20,6 +20,7 @@ import pytest
 import dirad
 from dirad import DIRADClassifier, PREVALClassifier
 from dirad.estimators.transaction import locked
+from dirad.storage.model_file import packed
 
 QUICK = {
     "batch_size": 50,
@@ -155,6 +156,21 @@ def test_answers_while_learning_are_those_of_the_state_before(monkeypatch):
         assert (models, samples) == (1, 400)
     assert len(model.models_) == 2
     assert model.n_samples_seen_ == 600
+
+
+def test_a_saved_file_is_of_one_state(monkeypatch):
+    """Another thread may learn between the parts that are written."""
+    model = PREVALClassifier(**QUICK).partial_fit(*task(0, 330, 0))
+    before = packed(model)
+    labels = PREVALClassifier._labels.fget
+
+    def learning(self):
+        found = labels(self)
+        model.partial_fit(*task(1, 120, 1))
+        return found
+
+    monkeypatch.setattr(PREVALClassifier, "_labels", property(learning))
+    assert packed(model) == before
 
 
 def test_threads_that_learn_wait_for_each_other():

@@ -4,6 +4,7 @@ Nothing in it is ever executed, and everything in it is checked: a digest over a
 was altered, and the checks of `networks`, `systems` and `models` refuse what makes no sense.
 """
 
+import copy
 import hashlib
 import json
 from collections.abc import Mapping
@@ -83,6 +84,7 @@ def packed(
             f"only fitted estimators ({', '.join(ESTIMATORS)}) can be saved, not {model!r:.80}"
         )
     box = Box()
+    model = copy.copy(model)  # another thread may learn: all parts must be of one state
     tree = ESTIMATORS[name].pack(model, box, "model")
     description = {
         "version": VERSION,
