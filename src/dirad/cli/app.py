@@ -224,7 +224,7 @@ def tell_changed(common: Output, kinds: Sequence[str]) -> None:
 
 
 def worker_count(common: Common) -> int:
-    from dirad.estimators.continual import cores
+    from dirad.engine import cores
 
     return common.workers or cores()
 

@@ -9,17 +9,17 @@ with on_ray("10.0.0.7:6379"):
 """
 
 from dirad.engine.choice import Engine, current, using
-from dirad.engine.local import Local
-from dirad.engine.model_pool import ModelPool
+from dirad.engine.local import Local, cores, threads_for
 from dirad.engine.rays import ClusterError, RayEngine, on_ray
 
 __all__ = [
     "ClusterError",
     "Engine",
     "Local",
-    "ModelPool",
     "RayEngine",
+    "cores",
     "current",
     "on_ray",
+    "threads_for",
     "using",
 ]

@@ -1,5 +1,6 @@
 """The engine of one machine: runs in processes, shards of one model in threads."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -55,3 +56,13 @@ def _numbered(
     number: int, function: Callable[..., Result], job: Sequence[Any]
 ) -> tuple[int, Result]:
     return number, function(*job)
+
+
+def cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads_for(n_jobs: int | None) -> int:
+    """Return the number of threads that `n_jobs` asks for."""
+    return n_jobs if n_jobs is not None and n_jobs > 0 else cores()

@@ -1,4 +1,4 @@
-"""What estimators take: finite numbers that are all there, labels kept apart, weights from 0 up."""
+"""Checks of what estimators are given: inputs, labels, sample weights."""
 
 from typing import Any
 
@@ -73,3 +73,23 @@ def checked_weights(
         raise ValueError(f"{what}, row {row}: {weight[row]:g} is negative")
     exponent = int(np.frexp(weight.max(initial=0.0))[1])
     return np.ldexp(weight, -exponent) if abs(exponent) > WEIGHT_EXPONENT else weight
+
+
+def without_label(y: Any) -> NDArray[np.bool_]:
+    """Return which labels are missing: None or NaN.
+
+    >>> without_label([1, None, 0]).tolist()
+    [False, True, False]
+    >>> without_label(["a", float("nan")]).tolist()
+    [False, True]
+    """
+    if y is None:
+        return np.zeros(0, bool)
+    if isinstance(y, list | tuple):  # an array would make words of None and NaN
+        y = np.array([*y, None], dtype=object)[:-1]
+    y = np.asarray(y)
+    if y.dtype.kind == "f":
+        return np.isnan(y) if y.ndim == 1 else np.zeros(len(np.atleast_1d(y)), bool)
+    if y.dtype.kind == "O" and y.ndim == 1:
+        return np.array([label is None or label != label for label in y.tolist()], bool)
+    return np.zeros(len(np.atleast_1d(y)), bool)

@@ -1,97 +1,28 @@
 """PREVAL as a scikit-learn classifier: it learns a stream whose tasks change unannounced."""
 
-import os
 import warnings
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_consistent_length, check_random_state
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dirad.core.magnitudes import check_range, out_of_range, reason
-from dirad.estimators.checks import checked_inputs, checked_labels
-from dirad.estimators.transaction import locked, transaction, writable_copy
-from dirad.preval.buffer import UNLABELLED
-from dirad.preval.events import Event, Report
-from dirad.preval.model import Model
-from dirad.preval.settings import PRESETS, Settings
-from dirad.preval.system import System
-from dirad.preval.systems import new_system
-
-_SETTINGS = (
-    "connectivity",
-    "T_CP",
-    "T_conf",
-    "T_SV",
-    "epsilon_IS",
-    "false_alarms",
-    "buffer_size",
-    "begin",
-    "steps_per_batch",
-    "held_out",
-    "modes",
-    "models",
-    "max_models",
+from dirad.engine import threads_for
+from dirad.estimators.checks import checked_inputs, checked_labels, without_label
+from dirad.estimators.stream_checks import (
+    check_label_type,
+    check_named,
+    checked_samples,
+    chosen_settings,
 )
-MAX_PASSES = 200  # over the data that `fit` makes for a paper model to become stable
+from dirad.estimators.stream_state import StreamState
+from dirad.estimators.transaction import locked, transaction, writable_copy
+from dirad.preval.choice import new_system
+from dirad.preval.events import Event, Report
 
-
-def cores() -> int:
-    """Return the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def threads_for(n_jobs: int | None) -> int:
-    """Return the number of threads that `n_jobs` asks for."""
-    return n_jobs if n_jobs is not None and n_jobs > 0 else cores()
-
-
-class View(NamedTuple):
-    """A complete state of a stream, from which all answers come; nothing in it ever changes."""
-
-    system: System[Any]
-    labels: tuple[Any, ...]  # by code, in order of appearance
-    classes: NDArray  # sorted
-    waiting: tuple[NDArray, NDArray[np.int64]]  # samples that make no batch yet, and their codes
-
-    @property
-    def n_samples(self) -> int:
-        """Samples seen, those that wait included."""
-        return self.system.samples + len(self.waiting[0])
-
-    def with_labels(self, y: NDArray) -> "View":
-        """Return the state with codes for labels that had none, in order of their appearance."""
-        known = set(self.labels)
-        new = [label for label in dict.fromkeys(y.tolist()) if label not in known]
-        if not new:
-            return self
-        labels = (*self.labels, *new)
-        return self._replace(labels=labels, classes=sorted_classes(labels))
-
-    def codes(self, y: NDArray) -> NDArray[np.int64]:
-        """Return the codes of labels."""
-        places = {label: code for code, label in enumerate(self.labels)}
-        return np.array([places[label] for label in y.tolist()], np.int64)
-
-    def probabilities(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the probability of each class: (samples, classes)."""
-        known = self.system.probabilities(X)
-        codes = self.codes(self.classes)
-        result = np.zeros((len(X), len(codes)))
-        there = codes < known.shape[1]
-        if not there.any():  # the only labels wait for their batch
-            return np.full(result.shape, 1.0 / max(len(codes), 1))
-        result[:, there] = known[:, codes[there]]
-        return result
-
-
-def sorted_classes(labels: Sequence[Any]) -> NDArray:
-    """Return the classes that labels stand for, sorted."""
-    return np.unique(np.asarray(checked_labels(list(labels))))
+MAX_PASSES = 200  # over the data, that `fit` makes for a paper model to become stable
 
 
 class PREVALClassifier(ClassifierMixin, BaseEstimator):
@@ -210,7 +141,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def __str__(self) -> str:
-        if not hasattr(self, "_view"):
+        if not hasattr(self, "_stream"):
             return repr(self)
         return "\n".join([repr(self), *map(repr, self.models_)])
 
@@ -227,17 +158,18 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
                 "from labels, if only of some samples"
             )
         fresh = type(self)(**self.get_params(deep=False))  # others may ask this one meanwhile
-        X, y, missing = fresh._checked(X, y, reset=True)
+        X, y, missing = checked_samples(fresh, X, y, None)
         if missing.all():
             raise ValueError("Input y contains NaN alone: no sample has a label")
-        view = fresh._begun(X, np.unique(y) if self.preset == "paper" else y[:0])
-        view, codes = fresh._taken(view, X, y, missing)
+        state = fresh._new_state(X.shape[1], np.unique(y) if self.preset == "paper" else y[:0])
+        state, codes = state.coded(y, missing)
+        state = state.learned(X, codes)
         for _ in range(MAX_PASSES):
-            if view.system.settings.buffer_size or view.system.adapting is None:
+            if state.system.settings.buffer_size or state.system.adapting is None:
                 break
-            view.system.learn(X, codes, until_stable=True)
-        view.system.finish(*view.waiting)
-        fresh._view = view._replace(waiting=(X[:0], codes[:0]))
+            state.system.learn(X, codes, until_stable=True)
+        state.system.finish(*state.waiting)
+        fresh._stream = state._replace(waiting=(X[:0], codes[:0]))
         with locked(self):
             vars(self).update(vars(fresh))
             if not hasattr(fresh, "feature_names_in_"):
@@ -257,22 +189,22 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         nothing.
         """
         with transaction(self):
-            first = not hasattr(self, "_view")
-            X, y, missing = self._checked(X, y, reset=first)
-            named = y[:0] if classes is None else np.unique(np.asarray(checked_labels(classes)))
-            if first:
+            state = vars(self).get("_stream")
+            X, y, missing = checked_samples(self, X, y, state)
+            if state is None:
+                named = y[:0] if classes is None else np.unique(np.asarray(checked_labels(classes)))
                 if self.preset == "paper" and classes is None:
                     raise ValueError(
                         "preset='paper' has an output for every class from the start: name them "
                         "all in the first call, partial_fit(X, y, classes=...)"
                     )
-                self._check_named(y, named if classes is not None else None)
-                view = self._begun(X, named)
-            else:
-                view = self._view
-                if self.preset == "paper":
-                    self._check_named(y, view.classes)
-            self._view, _ = self._taken(view, X, y, missing)
+                if classes is not None:
+                    check_named(y, named)
+                state = self._new_state(X.shape[1], named)
+            elif self.preset == "paper":
+                check_named(y, state.classes)
+            state, codes = state.coded(y, missing)
+            self._stream = state.learned(X, codes)
         return self
 
     def label(self, numbers: Any, y: Any) -> "PREVALClassifier":
@@ -293,7 +225,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
 
     def _label(self, numbers: Any, y: Any) -> int:
         """Take late labels; return how many came too late."""
-        view = self._state
+        state = self._state
         numbers = np.asarray(numbers).ravel()
         if len(numbers) and numbers.dtype.kind not in "iu":
             raise ValueError(
@@ -304,21 +236,21 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         y = np.asarray(checked_labels(y)).ravel()
         if len(numbers) != len(y):
             raise ValueError(f"{len(numbers)} samples and {len(y)} labels")
-        wrong = numbers[(numbers < 0) | (numbers >= view.n_samples)]
+        wrong = numbers[(numbers < 0) | (numbers >= state.n_samples)]
         if len(wrong):
-            raise ValueError(f"no sample has the number {wrong[0]}: {view.n_samples} were seen")
+            raise ValueError(f"no sample has the number {wrong[0]}: {state.n_samples} were seen")
         if without_label(y).any():
             raise ValueError("a late label is None or NaN: leave out what is not known yet")
-        self._same_type(y)
-        view = view.with_labels(y)
-        codes = view.codes(y)
-        taken, (X, waiting) = view.system.samples, view.waiting
+        check_label_type(y, state.labels)
+        state = state.with_labels(y)
+        codes = state.codes(y)
+        taken, (X, waiting) = state.system.journal.samples, state.waiting
         here = numbers >= taken
         waiting = waiting.copy()
         waiting[numbers[here] - taken] = codes[here]
-        system = view.system.working_copy()
+        system = state.system.working_copy()
         used = system.label(numbers[~here], codes[~here])
-        self._view = view._replace(system=system, waiting=(X, waiting))
+        self._stream = state._replace(system=system, waiting=(X, waiting))
         return int(np.count_nonzero(~here)) - used
 
     def remove(self, model: int) -> "PREVALClassifier":
@@ -326,164 +258,52 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         with locked(self):
             system = self._state.system.working_copy()
             system.remove(model, {"reason": "on request"})
-            self._view = self._view._replace(system=system)
+            self._stream = self._stream._replace(system=system)
         return self
 
     def finish(self) -> "PREVALClassifier":
         """Bring an adapting model to stability now, with the data at hand."""
         with locked(self):
             system = self._state.system.working_copy()
-            X, codes = self._view.waiting
+            X, codes = self._stream.waiting
             system.finish(X, codes)
-            self._view = self._view._replace(system=system, waiting=(X[:0], codes[:0]))
+            self._stream = self._stream._replace(system=system, waiting=(X[:0], codes[:0]))
         return self
 
+    def _new_state(self, n_inputs: int, named: NDArray) -> StreamState:
+        """Return the state of a stream that has not begun; the paper's models know all classes."""
+        settings = chosen_settings(self)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        n_classes = len(named) if self.preset == "paper" else 0
+        threads = threads_for(self.n_jobs)
+        system = new_system(n_inputs, n_classes, settings, seed=seed, threads=threads)
+        waiting = np.zeros((0, n_inputs)), np.zeros(0, np.int64)
+        return StreamState(system, (), named[:0], waiting).with_labels(named)
+
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_view")
+        return hasattr(self, "_stream")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(writable_copy(state))
-
-    def _checked(
-        self, X: Any, y: Any, *, reset: bool
-    ) -> tuple[NDArray, NDArray, NDArray[np.bool_]]:
-        """Return X, the labels that are there, and which samples have none."""
-        y = checked_labels(y)
-        missing = without_label(y)
-        if self.preset == "paper" and (y is None or missing.any()):
-            raise ValueError("preset='paper' learns from labels alone, and some are missing")
-        if y is None or missing.any():
-            X = checked_inputs(self, X, order="C", reset=reset)
-            if y is None:
-                return X, np.zeros(0, np.int64), np.ones(len(X), bool)
-            check_consistent_length(X, missing)
-            y = np.asarray(
-                checked_labels([label for label, none in zip(y, missing, strict=True) if not none])
-            )
-            if y.dtype.kind == "f" and np.array_equal(y, np.round(y)) and np.abs(y).max() < 2**53:
-                y = y.astype(np.int64)  # NaN among whole numbers had made them all floats
-        else:
-            X, y = checked_inputs(self, X, y, order="C", reset=reset)
-        if len(y):
-            check_classification_targets(y)
-        if not reset:
-            self._same_type(y)
-        self._check_range(X)
-        return X, y, missing
-
-    def _check_range(self, X: NDArray) -> None:
-        """Refuse inputs that are too large to be learned beside those before."""
-        view = vars(self).get("_view")
-        if self.preset == "paper":
-            check_range(X, 1.0)
-        elif view is not None and view.system.scale.is_known:
-            check_range(X, view.system.scale.unit)
-        else:
-            check_range(X, before=X[:0] if view is None else self._unscaled)
-
-    @property
-    def _unscaled(self) -> NDArray:
-        """All samples so far, where there are too few to know the units of the inputs."""
-        view = self._view
-        return np.concatenate([*(one.buffer.X for one in view.system.models), view.waiting[0]])
-
-    def _same_type(self, y: NDArray) -> None:
-        labels = self._view.labels
-        if labels and len(y) and isinstance(labels[0], str) != (y.dtype.kind in "US"):
-            raise ValueError(
-                f"y holds labels such as {y.tolist()[0]!r}, those learned are of another type, "
-                f"such as {labels[0]!r}"
-            )
-
-    def _check_named(self, y: NDArray, named: NDArray | None) -> None:
-        unknown = np.setdiff1d(y, named) if named is not None else np.zeros(0)
-        if len(unknown):
-            name = unknown.tolist()[0]
-            raise ValueError(f"y holds the class {name!r}, which `classes` did not name")
-
-    def _begun(self, X: NDArray, named: NDArray) -> View:
-        """Return the state of a stream that has not begun."""
-        if self.preset not in PRESETS:
-            raise ValueError(f"preset must be one of {sorted(PRESETS)}, got {self.preset!r}")
-        said = {name: getattr(self, name) for name in _SETTINGS}
-        said = {name: value for name, value in said.items() if value is not None}
-        settings = PRESETS[self.preset]
-        if self.preset == "default" and self.buffer_size == 0:
-            raise ValueError("buffer_size=0 keeps no samples, which only preset='paper' can do")
-        if "buffer_size" in said and "begin" not in said:
-            said["begin"] = min(settings.begin, said["buffer_size"])
-        for name in ("l0", "l1"):
-            if not isinstance(getattr(self, name), dict | None):
-                raise TypeError(f"{name} must be a dict of constants, got {getattr(self, name)!r}")
-        size = {} if self.batch_size is None else {"batch_size": self.batch_size}
-        settings = settings.replace(
-            l0=settings.l0.replace(**{**(self.l0 or {}), **size}),
-            l1=settings.l1.replace(**{**(self.l1 or {}), **(size if not settings.modes else {})}),
-            **said,
-        )
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        known = len(named) if self.preset == "paper" else 0
-        system = new_system(
-            X.shape[1], known, settings, seed=seed, threads=threads_for(self.n_jobs)
-        )
-        waiting = X[:0], np.zeros(0, np.int64)
-        return View(system, (), named[:0], waiting).with_labels(named)
-
-    def _taken(
-        self, view: View, X: NDArray, y: NDArray, missing: NDArray[np.bool_]
-    ) -> tuple[View, NDArray[np.int64]]:
-        """Return the state after more samples, and their codes: whole batches are learned."""
-        view = view.with_labels(y)
-        codes = np.full(len(X), UNLABELLED)
-        codes[~missing] = view.codes(y)
-        X = np.concatenate([view.waiting[0], X])
-        waiting = np.concatenate([view.waiting[1], codes])
-        system: Any = view.system
-        taken = 0
-        if len(X) >= system.settings.l0.batch_size:
-            system = system.working_copy()
-            X = self._without_markers(system, X)
-            taken = system.learn(X, waiting)
-        rest = X[taken:].copy(), waiting[taken:].copy()
-        return view._replace(system=system, waiting=rest), codes
-
-    def _without_markers(self, system: Any, X: NDArray) -> NDArray:
-        """Return the first samples of all, of which the very first could not be checked.
-
-        With nothing to compare them with, they were taken. What turns out to be far too large is
-        replaced by the median of its column.
-        """
-        if self.preset == "paper" or system.scale.is_known:
-            return X
-        far = out_of_range(X)
-        if not far.any():
-            return X
-        row, column = np.argwhere(far)[0].tolist()
-        warnings.warn(
-            f"sample {system.samples + row}, column {column}: {reason(float(X[row, column]))}; the "
-            f"medians of their columns take the place of {np.count_nonzero(far)} such values",
-            stacklevel=4,
-        )
-        return np.where(far, np.nanmedian(np.where(far, np.nan, X), axis=0), X)
 
     # ---------------------------------------------------------------- answers
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, in the order of `classes_`."""
-        view, X = self._asked(X)
-        return view.probabilities(X)
+        state, X = self._asked(X)
+        return state.probabilities(X)
 
     def predict(self, X: Any) -> NDArray:
         """Return the most probable class of each sample."""
-        view, X = self._asked(X)
-        if not len(view.classes):
+        state, X = self._asked(X)
+        if not len(state.classes):
             raise ValueError("no label was seen yet, so there is no class to predict")
-        return view.classes[np.argmax(view.probabilities(X), axis=1)]
+        return state.classes[np.argmax(state.probabilities(X), axis=1)]
 
     def route(self, X: Any) -> NDArray[np.int64]:
         """Return the number of the model that answers each sample (`models_[i].number`)."""
-        view, X = self._asked(X)
-        return view.system.route(X)
+        state, X = self._asked(X)
+        return state.system.answer(X).route
 
     def novelty(self, X: Any) -> NDArray[np.float64]:
         """Return how new each sample is to the best of all models: higher is newer.
@@ -491,8 +311,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         `default`: standard deviations above the mean of the logarithm of the prediction error on
         samples like those learned. `paper`: the share of conflicted nodes.
         """
-        view, X = self._asked(X)
-        return view.system.novelty(X)
+        state, X = self._asked(X)
+        return state.system.novelty(X)
 
     def is_known(self, X: Any, false_alarms: float = 0.05) -> NDArray[np.bool_]:
         """Return whether some model knows each sample.
@@ -500,18 +320,18 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         `false_alarms` is the share of samples of known tasks that are called unknown (`paper`: its
         own rule decides, the share of conflicted nodes against T_SV).
         """
-        view, X = self._asked(X)
+        state, X = self._asked(X)
         if not 0 < false_alarms < 1:
             raise ValueError(f"false_alarms must be between 0 and 1, got {false_alarms!r}")
-        return view.system.is_known(X, false_alarms)
+        return state.system.is_known(X, false_alarms)
 
     def conflicts(self, X: Any) -> NDArray[np.bool_]:
         """Return which inputs contradict their prediction: (samples, features).
 
         By the model that the sample is routed to; inputs that it does not predict do not count.
         """
-        view, X = self._asked(X)
-        return view.system.conflicts(X)
+        state, X = self._asked(X)
+        return state.system.conflicts(X)
 
     @property
     def events_(self) -> list[Event]:
@@ -520,7 +340,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         A batch is `batch_size` samples, however the stream is cut into calls. Of more than 10,000
         events the last are kept.
         """
-        return list(self._state.system.events)
+        return list(self._state.system.journal.events)
 
     @property
     def reports_(self) -> list[Report]:
@@ -528,7 +348,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
 
         Of more than 10,000 batches the last are kept.
         """
-        return list(self._state.system.reports)
+        return list(self._state.system.journal.reports)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -536,7 +356,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         return self._state.n_samples
 
     @property
-    def models_(self) -> list[Model]:
+    def models_(self) -> list[Any]:
         """The models, oldest first."""
         return list(self._state.system.models)
 
@@ -551,56 +371,20 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         return self._state.classes
 
     @property
-    def _settings(self) -> Settings:
-        return self._state.system.settings
-
-    @property
-    def _system(self) -> System[Any]:
-        return self._state.system
-
-    @property
-    def _labels(self) -> list[Any]:
-        return list(self._state.labels)
-
-    @property
-    def _waiting(self) -> tuple[NDArray, NDArray[np.int64]]:
-        return self._state.waiting
-
-    @property
-    def _state(self) -> View:
+    def _state(self) -> StreamState:
         """The last complete state."""
         check_is_fitted(self)
-        return self._view
+        return self._stream
 
-    def _asked(self, X: Any) -> tuple[View, NDArray]:
+    def _asked(self, X: Any) -> tuple[StreamState, NDArray]:
         """Return the last complete state, and the inputs to answer."""
-        view = self._state
+        state = self._state
         X = checked_inputs(self, X, reset=False)
-        if not view.system.models and view.system.opened:
+        if not state.system.models and state.system.opened:
             raise ValueError("all models were removed: give more samples")
-        if not view.system.models:
+        if not state.system.models:
             raise ValueError(
                 f"{type(self).__name__} has no model yet: fewer samples than one batch "
-                f"({view.system.settings.l0.batch_size}) were seen; give more, or call finish()"
+                f"({state.system.settings.l0.batch_size}) were seen; give more, or call finish()"
             )
-        return view, view.system.bounded(X)
-
-
-def without_label(y: Any) -> NDArray[np.bool_]:
-    """Return which labels are missing: None or NaN.
-
-    >>> without_label([1, None, 0]).tolist()
-    [False, True, False]
-    >>> without_label(["a", float("nan")]).tolist()
-    [False, True]
-    """
-    if y is None:
-        return np.zeros(0, bool)
-    if isinstance(y, list | tuple):  # an array would make words of None and NaN
-        y = np.array([*y, None], dtype=object)[:-1]
-    y = np.asarray(y)
-    if y.dtype.kind == "f":
-        return np.isnan(y) if y.ndim == 1 else np.zeros(len(np.atleast_1d(y)), bool)
-    if y.dtype.kind == "O" and y.ndim == 1:
-        return np.array([label is None or label != label for label in y.tolist()], bool)
-    return np.zeros(len(np.atleast_1d(y)), bool)
+        return state, state.system.bounded(X)

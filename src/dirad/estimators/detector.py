@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from dirad.core.magnitudes import check_range
-from dirad.estimators.checks import checked_labels, refuse_masked
-from dirad.estimators.continual import threads_for, without_label
+from dirad.engine import threads_for
+from dirad.estimators.checks import checked_labels, refuse_masked, without_label
 from dirad.preval.buffer import UNLABELLED
-from dirad.preval.buffer_system import BufferSystem
 from dirad.preval.events import Report
 from dirad.preval.settings import PRESETS
+from dirad.preval.system import System
 
 
 def watch(
@@ -57,7 +57,7 @@ def watch(
     [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0]
     """
     threads = threads_for(n_jobs)
-    system: BufferSystem | None = None
+    system: System | None = None
     codes: dict[Any, int] = {}
     for number, batch in enumerate(batches):
         X, y = batch if isinstance(batch, tuple) else (batch, None)
@@ -72,13 +72,13 @@ def watch(
             raise ValueError(f"batch {number} holds NaN or infinity")
         if system is None:
             chosen = PRESETS["default"].replace(**settings)
-            system = BufferSystem(X.shape[1], 0, chosen, seed=random_state, threads=threads)
+            system = System(X.shape[1], 0, chosen, seed=random_state, threads=threads)
         if X.shape[1] != system.n_inputs:
             raise ValueError(
                 f"batch {number} has {X.shape[1]} features, those before had {system.n_inputs}"
             )
-        unit = system.scale.unit if system.scale.is_known else None
-        before = np.concatenate([X[:0], *(one.buffer.X for one in system.models)])
+        unit = system.units.unit if system.units.is_known else None
+        before = np.concatenate([X[:0], *(one.buffer.X for one in system.learners)])
         check_range(X, unit, before=before if unit is None else None, what=f"batch {number}")
         labels = np.full(len(X), UNLABELLED)
         if y is not None:

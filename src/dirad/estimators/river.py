@@ -68,6 +68,6 @@ class RiverPREVAL(base.Classifier):
 
     def novelty_one(self, x: dict[Any, float]) -> float:
         """Return how new a sample is; NaN while no model has an opinion."""
-        if not self.features or not self.classifier._state.system.judges:
+        if not self.features or not self.classifier._state.system.calibrated:
             return float("nan")
         return float(self.classifier.novelty([self._row(x)])[0])

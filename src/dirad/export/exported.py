@@ -8,8 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from dirad.core.network import Network
 from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier
 from dirad.export.program import Builder, Node, Program, Term, Transfer, check_finite, pruned
-from dirad.export.system import answerers, finished_models, model_program
-from dirad.preval.model import Model
+from dirad.export.system import Model, answerers, finished_models, model_program
 
 Estimator: TypeAlias = Any  # a fitted DIRADClassifier, DIRADRegressor or PREVALClassifier
 

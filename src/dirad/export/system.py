@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dirad.core.compose import gated_parts
 from dirad.estimators import PREVALClassifier
 from dirad.export.program import (
     SILENCE,
@@ -20,11 +21,13 @@ from dirad.export.program import (
     edges_by_term,
     weighted,
 )
-from dirad.preval.buffer_model import TINY, BufferModel
-from dirad.preval.model import STABLE, Model
-from dirad.preval.prediction import Prediction, alone
-from dirad.preval.stream_model import StreamModel
+from dirad.preval.expert import STABLE, Expert
+from dirad.preval.paper_model import PaperExpert
+from dirad.preval.posterior import MIN_PROBABILITY
+from dirad.preval.predictor import Predictor
 
+Model = Expert | PaperExpert
+TINY = MIN_PROBABILITY
 SUREST = float(np.log((1.0 - TINY) / TINY))  # the activation of an answer that is surest
 
 
@@ -50,8 +53,8 @@ def finished_models(classifier: PREVALClassifier) -> list[Model]:
 
 def answerers(classifier: PREVALClassifier, models: Sequence[Model]) -> list[int]:
     """Return which model answers for each: of rivals, models of one group, the last in use."""
-    groups = [model.group if isinstance(model, BufferModel) else model.number for model in models]
-    used = getattr(classifier._state.system, "used", {})
+    groups = [model.group if isinstance(model, Expert) else model.number for model in models]
+    used = getattr(classifier._state.system, "last_used", {})
 
     def last_of(group: int) -> int:
         kin = [i for i in range(len(models)) if groups[i] == group]
@@ -68,11 +71,11 @@ def model_program(model: Model) -> Program:
     l0 = builder.attach(model.network, inputs)
     states = _states(builder, model.l1, l0, inputs)
     gates = _gates(builder, model.l1, states)
-    if isinstance(model, BufferModel) and model.settings.score == "modes":
+    if isinstance(model, Expert) and model.settings.score == "modes":
         errors = _errors_by_mode(builder, model.l1, states)
         score = errors[0]
         if len(errors) > 1:
-            score = builder.mixture(Transfer.POWER_MEAN, errors, model.exponent)[0]
+            score = builder.mixture(Transfer.POWER_MEAN, errors, model.evaluator.exponent)[0]
         return builder.program(_answers(builder, model, l0, gates, errors), score=score)
     errors = _errors(builder, model.l1, states, gates)
     return builder.program(
@@ -96,24 +99,27 @@ def _scaled_inputs(builder: Builder, model: Model) -> list[Signal]:
     They are values of their own: folded into thousands of weights, an offset that is large against
     the spread would cost digits where numbers are float.
     """
-    if not isinstance(model, BufferModel):
+    if not isinstance(model, Expert):
         return builder.inputs
     return [builder.linear([(signal, 1.0)]) for signal in _scaled_signals(builder, model)]
 
 
 def _scaled_signals(builder: Builder, model: Model) -> list[Signal]:
     """Return the inputs as the networks see them, for weights that take the scale in."""
-    if not isinstance(model, BufferModel):
+    if not isinstance(model, Expert):
         return builder.inputs
+    scaling = model.evaluator.scaling
     return [
         signal.less(offset, over=spread)
-        for signal, offset, spread in zip(builder.inputs, model.offset, model.spread, strict=True)
+        for signal, offset, spread in zip(
+            builder.inputs, scaling.offset, scaling.spread, strict=True
+        )
     ]
 
 
 def _first_output(model: Model) -> int:
     """Return the first output that is the model's own, and not of one that it stands on."""
-    return model.first_output if isinstance(model, BufferModel) else 0
+    return model.evaluator.first_output if isinstance(model, Expert) else 0
 
 
 def _answers(
@@ -126,17 +132,16 @@ def _answers(
     """Return the probability of each of the model's classes; `errors` are those of modes."""
     own = l0.activations[_first_output(model) :]
     inside = [builder.node(Transfer.CLIPPED, term, constant=SUREST) for term in own]
-    if isinstance(model, StreamModel):
+    if isinstance(model, PaperExpert):
         warm = [
             builder.node(Transfer.LOGISTIC, weighted(0.0, [(z, 1.0 / model.temperature)]))
             for z in inside
         ]
         return builder.mixture(Transfer.SHARE, warm)
-    assert isinstance(model, BufferModel)
     assert model.l1 is not None
-    in_said, in_predicted = model.trust
+    in_said, in_predicted = model.evaluator.evidence_weights
     parts = [[(z, in_said)] for z in inside]
-    if model.l1.gates is None or not model.l1.gates.know(model.classes):
+    if model.l1.clusters is None or not model.l1.clusters.cover(model.classes):
         errors = gates = ()
     _add_shares(builder, model, gates, in_said, parts)
     if errors:
@@ -144,7 +149,7 @@ def _answers(
             builder.node(Transfer.LOGARITHM, weighted(0.0, [(e, 1.0)]), constant=TINY)
             for e in errors
         ]
-        powers = [builder.linear([(log, -model.exponent)]) for log in logs]
+        powers = [builder.linear([(log, -model.evaluator.exponent)]) for log in logs]
         shares = builder.mixture(Transfer.SOFTMAX, powers)
         _add_shares(builder, model, shares, in_predicted, parts)
     return builder.mixture(Transfer.SOFTMAX, [builder.linear(own) for own in parts])
@@ -152,7 +157,7 @@ def _answers(
 
 def _add_shares(
     builder: Builder,
-    model: BufferModel,
+    model: Expert,
     shares: Sequence[Signal],
     trust: float,
     parts: Sequence[list[tuple[Signal, float]]],
@@ -161,8 +166,8 @@ def _add_shares(
     if not shares:
         return
     assert model.l1 is not None
-    assert model.l1.gates is not None
-    groups = model.l1.gates.group.tolist()
+    assert model.l1.clusters is not None
+    groups = model.l1.clusters.classes.tolist()
     for code, own in zip(model.classes, parts, strict=True):
         total = weighted(0.0, [(s, 1.0) for s, g in zip(shares, groups, strict=True) if g == code])
         own.append((builder.node(Transfer.LOGARITHM, total, constant=TINY), trust))
@@ -172,50 +177,50 @@ def _add_shares(
 
 
 def _states(
-    builder: Builder, l1: Prediction, l0: Attached, inputs: Sequence[Signal]
+    builder: Builder, l1: Predictor, l0: Attached, inputs: Sequence[Signal]
 ) -> list[Signal]:
     """Return the states of L0's nodes as L1 sees them, and what earlier ones predict of inputs."""
     before: list[list[Signal]] = []
-    for one in l1.earlier:
-        states = _states_on(one, builder.attach(one.l0, inputs), before)
+    for one in l1.states.earlier:
+        states = _states_on(one, builder.attach(one.states.network, inputs), before)
         before.append(_predicted_inputs(builder, one, states))
     return _states_on(l1, l0, before)
 
 
-def _states_on(l1: Prediction, l0: Attached, before: Sequence[Sequence[Signal]]) -> list[Signal]:
+def _states_on(l1: Predictor, l0: Attached, before: Sequence[Sequence[Signal]]) -> list[Signal]:
     own = [
         l0.states[node].less(low, over=span)
-        for node, low, span in zip(l1.nodes, l1.low, l1.span, strict=True)
+        for node, low, span in zip(l1.states.nodes, l1.states.offset, l1.states.spread, strict=True)
     ]
-    span = l1.span[: l1.l0.n_inputs]
+    span = l1.states.spread[: l1.states.network.n_inputs]
     return own + [s.times(1.0 / span[i]) for part in before for i, s in enumerate(part)]
 
 
-def _predicted_inputs(builder: Builder, l1: Prediction, states: Sequence[Signal]) -> list[Signal]:
+def _predicted_inputs(builder: Builder, l1: Predictor, states: Sequence[Signal]) -> list[Signal]:
     """Return what is predicted of every input; silence where nothing is."""
-    result = [SILENCE] * l1.l0.n_inputs
+    result = [SILENCE] * l1.states.network.n_inputs
     predicted = _predicted(builder, l1, states, _gates(builder, l1, states))
     for target, signal in zip(l1.targets, predicted, strict=True):
-        node = l1.nodes[target]
-        if node < l1.l0.n_inputs:
-            result[node] = signal.times(l1.span[target])
+        node = l1.states.nodes[target]
+        if node < l1.states.network.n_inputs:
+            result[node] = signal.times(l1.states.spread[target])
     return result
 
 
-def _gates(builder: Builder, l1: Prediction, states: Sequence[Signal]) -> list[Signal]:
+def _gates(builder: Builder, l1: Predictor, states: Sequence[Signal]) -> list[Signal]:
     """Return how much each mode is there; nothing where L1 has no gates."""
-    return [] if l1.gates is None else builder.attach(l1.gates.network, states).outputs
+    return [] if l1.clusters is None else builder.attach(l1.clusters.network, states).outputs
 
 
 def _predicted(
-    builder: Builder, l1: Prediction, states: Sequence[Signal], gates: Sequence[Signal]
+    builder: Builder, l1: Predictor, states: Sequence[Signal], gates: Sequence[Signal]
 ) -> list[Signal]:
     """Return the predicted state of each target, none where none is predicted confidently."""
     return [] if l1.network is None else builder.attach(l1.network, [*states, *gates]).outputs
 
 
 def _errors(
-    builder: Builder, l1: Prediction, states: Sequence[Signal], gates: Sequence[Signal]
+    builder: Builder, l1: Predictor, states: Sequence[Signal], gates: Sequence[Signal]
 ) -> list[tuple[Signal, Signal]]:
     """Return of each target the prediction and the state."""
     predicted = _predicted(builder, l1, states, gates)
@@ -223,17 +228,17 @@ def _errors(
     return [(p, states[target]) for p, target in zip(predicted, targets, strict=True)]
 
 
-def _errors_by_mode(builder: Builder, l1: Prediction, states: Sequence[Signal]) -> list[Signal]:
+def _errors_by_mode(builder: Builder, l1: Predictor, states: Sequence[Signal]) -> list[Signal]:
     """Return the mean squared error over the inputs of each mode by itself."""
     assert l1.network is not None
-    network, inputs = l1.network, np.flatnonzero(l1.predicts_input)
-    if l1.gates is None:
+    network, inputs = l1.network, np.flatnonzero(l1.is_input)
+    if l1.clusters is None:
         terms = [
             [weighted(0.0, [(p, 1.0), (state, -1.0)])]
             for p, state in _errors(builder, l1, states, [])
         ]
     else:
-        paths, into = alone(network, l1.n_modes), edges_by_term(network)
+        paths, into = gated_parts(network, l1.n_clusters), edges_by_term(network)
 
         def error(target: int, mode: int) -> Term:
             unit, state = paths.unit[target, mode], states[l1.targets[target]]
@@ -242,8 +247,10 @@ def _errors_by_mode(builder: Builder, l1: Prediction, states: Sequence[Signal]) 
             own = [(states[source], weight) for source, weight in into[2 * unit]]
             return weighted(network.bias[unit, 0], [*own, (state, -1.0)])
 
-        terms = [[error(t, mode) for mode in range(l1.n_modes)] for t in range(len(l1.targets))]
-    return [_mean_square(builder, [terms[i][mode] for i in inputs]) for mode in range(l1.n_modes)]
+        terms = [[error(t, mode) for mode in range(l1.n_clusters)] for t in range(len(l1.targets))]
+    return [
+        _mean_square(builder, [terms[i][mode] for i in inputs]) for mode in range(l1.n_clusters)
+    ]
 
 
 def _mean_square(builder: Builder, terms: Sequence[Term]) -> Signal:
@@ -255,12 +262,13 @@ def _score(builder: Builder, model: Model, errors: Sequence[tuple[Signal, Signal
     """Return the mean squared error over the inputs, or the share of conflicted nodes (paper)."""
     assert model.l1 is not None
     terms = [weighted(0.0, [(p, 1.0), (state, -1.0)]) for p, state in errors]
-    if isinstance(model, BufferModel) and model.settings.score == "squared":
-        nodes = model.l1.nodes[model.l1.targets]
+    if isinstance(model, Expert) and model.settings.score == "squared":
+        nodes = model.l1.nodes
         own = [t for t, node in zip(terms, nodes, strict=True) if node < model.network.n_inputs]
         return _mean_square(builder, own)
-    assert model.known is not None
-    limits = model.known.mean + model.settings.T_conf * model.known.deviation
+    assert model.error_stats is not None
+    stats = model.error_stats
+    limits = stats.mean + model.settings.T_conf * stats.deviation
     found = [
         builder.node(Transfer.EXCEEDS, term, constant=limit)
         for term, limit in zip(terms, limits, strict=True)

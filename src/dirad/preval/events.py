@@ -1,19 +1,34 @@
-"""What a system reports: of every batch, and of everything that happens to its models."""
+"""What a system records: a verdict per model, a report per batch, an event per change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from dirad.preval.model import Verdict
-
 LEARNING, KNOWN, MIXED, NEW = "learning", "known", "mixed", "new"
-NO_CHANCE = float("nan")
-MAX_VERDICTS = 8  # verdicts that an event keeps
+NO_P_VALUE = float("nan")
+MAX_VERDICTS = 8  # that an event keeps
+MAX_RECORDS = 10_000  # events, and reports, that are kept: the last ones
+
+
+class Verdict(NamedTuple):
+    """What a model says of a batch: known, if `value` is at most `limit`."""
+
+    model: int
+    value: float
+    limit: float
+    p: float = NO_P_VALUE  # p-value of so unusual a batch of the known task (ours)
+    p_inputs: float = NO_P_VALUE  # by the inputs alone
+    p_labels: float = NO_P_VALUE  # by L0's wrong answers alone
+
+    @property
+    def validated(self) -> bool:
+        """Is the batch of the task that the model has learned?"""
+        return self.value <= self.limit
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to the system, and why."""
+    """Something that happened to a model, and why."""
 
     batch: int  # batches seen before it
     kind: str  # "opened", "L0 stable", "stable", "chosen", "merged", "removed"
@@ -29,17 +44,56 @@ class Report(NamedTuple):
     """What the system says of one batch."""
 
     batch: int
-    kind: str  # known; new; mixed: in part known; learning: nobody can tell yet
+    kind: str  # known; new; mixed: partly known; learning: no model can tell yet
     model: int  # that took it, or most of it
-    p: float = NO_CHANCE  # chance that a known task shows so unusual a batch
+    p: float = NO_P_VALUE  # p-value of so unusual a batch of a known task
 
     def __str__(self) -> str:
         text = {KNOWN: f"known: {self.model}", NEW: "new", MIXED: "mixed"}.get(self.kind, self.kind)
         return text if self.p != self.p else f"{text} (p = {self.p:.2g})"
 
 
-def evidence_of(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Return what models said of a batch, for an event; of many, those who came closest."""
+@dataclass
+class Journal:
+    """The events and reports of a stream, and how much of it was seen."""
+
+    events: list[Event] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)  # one per batch
+    batches: int = 0  # seen
+    samples: int = 0  # seen
+
+    def record(self, kind: str, model: int, evidence: dict[str, Any] | None = None) -> None:
+        """Record an event; of very many the last are kept."""
+        self.events.append(Event(self.batches, kind, model, evidence or {}))
+        del self.events[:-MAX_RECORDS]
+
+    def report(self, kind: str, model: int, p: float = NO_P_VALUE) -> None:
+        """Record what was said of a batch, and count it."""
+        self.reports.append(Report(self.batches, kind, model, p))
+        del self.reports[:-MAX_RECORDS]
+        self.batches += 1
+
+    def copy(self) -> "Journal":
+        """Return a copy whose lists may be extended."""
+        return Journal(list(self.events), list(self.reports), self.batches, self.samples)
+
+
+def phase_evidence(model: Any) -> dict[str, Any]:
+    """Return the sizes of a model's networks, for an event."""
+    network = model.network
+    evidence: dict[str, Any] = {"edges": network.n_edges, "hidden": network.n_hidden}
+    if model.error_stats is not None and model.l1 is not None:
+        grown = model.l1.network
+        evidence |= {
+            "confident": len(model.error_stats.mean),
+            "R_IS": model.error_stats.invalid_share,
+            "L1_edges": grown.n_edges if grown is not None else 0,
+        }
+    return evidence
+
+
+def verdict_evidence(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Return what models said of a batch, for an event; of many, those closest to knowing it."""
     closest = sorted(verdicts, key=lambda v: v.value - v.limit)[:MAX_VERDICTS]
     verdicts = [v for v in verdicts if v in closest]
     found = {

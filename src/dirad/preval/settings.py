@@ -9,7 +9,7 @@ import numpy as np
 from dirad.params import Params, preset
 from dirad.preval.connectivity import CONNECTIVITY
 
-ENOUGH = 1600  # samples for which the priors of L0 and gates are meant
+ENOUGH = 1600  # samples from which the weight decay of L0 and gating network is full
 CHOICES = {
     "connectivity": CONNECTIVITY,
     "models": ("separate", "shared"),
@@ -85,6 +85,9 @@ class Settings:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)!r}")
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Settings":
+        return self  # immutable: copies share it
+
     def replace(self, **changes: Any) -> "Settings":
         """Return a copy with some constants changed; an unknown name is an error."""
         known = [item.name for item in fields(self)]
@@ -94,11 +97,8 @@ class Settings:
         return dataclasses.replace(self, **changes)
 
 
-def prior_of(params: Params, n_samples: int) -> float:
-    """Return the prior for so many samples: in full from ENOUGH on, and its share of fewer.
-
-    Per sample it is then never stronger than at ENOUGH; more would forbid to learn from few.
-    """
+def weight_decay_for(params: Params, n_samples: int) -> float:
+    """Return the weight decay for a number of samples: in proportion to them up to ENOUGH."""
     return params.prior * min(1.0, n_samples / ENOUGH)
 
 

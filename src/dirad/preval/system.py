@@ -1,83 +1,97 @@
-"""Many models, one stream, no task labels: what the paper's system and ours have in common.
+"""Our PREVAL: models of many tasks in one stream, without task labels.
 
-`StreamSystem` is the paper's, `BufferSystem` ours; `new_system` chooses by the settings. Both take
-batches, open models, and send each sample to the model that knows it best.
+A batch is scored by the calibrated models, `decide` says whose it is, and the decision is applied:
+learners take samples and training steps, and become experts.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from copy import copy, deepcopy
-from typing import Any, Generic, Self, TypeVar
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.random import bits
-from dirad.preval.asking import Asking, ask_in_turn
-from dirad.preval.events import Event, Report
-from dirad.preval.model import STABLE, Model, Verdict
+from dirad.preval import answers
+from dirad.preval.answers import Answers, Evaluated
+from dirad.preval.decide import (
+    Decision,
+    Judgement,
+    Known,
+    Mixed,
+    Model,
+    New,
+    Unknown,
+    decide,
+    judge,
+    one_per_group,
+)
+from dirad.preval.duplicates import Agreement, is_duplicate, is_same_inputs_other_labels
+from dirad.preval.events import (
+    KNOWN,
+    LEARNING,
+    MIXED,
+    NEW,
+    Journal,
+    Report,
+    Verdict,
+    phase_evidence,
+    verdict_evidence,
+)
+from dirad.preval.expert import Expert, with_bases
+from dirad.preval.input_units import InputUnits
+from dirad.preval.learner import Learner, new_learner
+from dirad.preval.preselection import MIN_EXPERTS, PER_BATCH, PER_SAMPLE, Preselection
 from dirad.preval.settings import Settings
 
-MODEL = 100  # purpose of the random key of a model
-MAX_EVENTS = 10_000  # events, and reports, that are kept: the last ones
-MAX_UNITS = 1e100  # inputs are clipped to this many units before they are answered
-
-M = TypeVar("M", bound=Model)
+MODEL_KEY = 100  # purpose of the random key of a model
+MAX_IDLE_BATCHES = 20  # after which a learner of a few stray samples is removed
+MAX_UNITS = 1e100  # inputs are clipped to this many units before they are evaluated
 
 
-class System(ABC, Generic[M]):
+class System:
     """The models, and the flow of batches and samples among them."""
-
-    asking: Asking = staticmethod(ask_in_turn)  # models that live elsewhere are asked all at once
 
     def __init__(
         self, n_inputs: int, n_classes: int, settings: Settings, *, seed: int = 0, threads: int = 1
     ) -> None:
         self.n_inputs = n_inputs
-        self.n_classes = n_classes  # known so far; only the paper's models need to know all
+        self.n_classes = n_classes  # seen so far
         self.settings = settings
         self.seed = seed
         self.threads = threads
-        self.models: list[M] = []
-        self.events: list[Event] = []
-        self.reports: list[Report] = []  # one per batch
-        self.batches = 0  # seen
-        self.samples = 0  # seen
-        self.opened = 0  # models, those that are gone included
-        self._latest: int | None = None  # the model that took the last batch
+        self.models: list[Model] = []  # oldest first
+        self.journal = Journal()
+        self.opened = 0  # models, removed ones included
+        self.latest: int | None = None  # the model that took the last batch
+        self.units = InputUnits()
+        self.agreement = Agreement()
+        self.last_used: dict[int, int] = {}  # by model: the last batch of which it took samples
 
     # ---------------------------------------------------------------- models
 
     @property
-    def unfinished(self) -> list[M]:
-        """The models that are not stable yet: with the paper's settings one at most."""
-        return [model for model in self.models if model.phase != STABLE]
+    def learners(self) -> list[Learner]:
+        """The models that are still trained."""
+        return [model for model in self.models if isinstance(model, Learner)]
 
     @property
-    def adapting(self) -> M | None:
-        """The newest model that is not stable yet, if there is one."""
-        unfinished = self.unfinished
-        return unfinished[-1] if unfinished else None
+    def experts(self) -> list[Expert]:
+        """The models that are finished."""
+        return [model for model in self.models if isinstance(model, Expert)]
 
     @property
-    def stable(self) -> list[M]:
-        """The models that adapt no more."""
-        return [model for model in self.models if model.phase == STABLE]
+    def adapting(self) -> Learner | None:
+        """The newest model that is still trained, if there is one."""
+        return next(reversed(self.learners), None)
 
     @property
-    def judges(self) -> list[M]:
-        """The models that have an opinion of batches and samples."""
-        return [model for model in self.models if model.has_opinion]
+    def calibrated(self) -> list[Model]:
+        """The models that can tell whether samples are of their task."""
+        return [model for model in self.models if model.is_calibrated]
 
-    @property
-    def latest(self) -> M:
-        """The model that took the last batch."""
-        if self._latest is None:
-            raise ValueError("no batch was seen yet, or its model was removed")
-        return self.model(self._latest)
-
-    def model(self, number: int) -> M:
-        """Return a model by its number, which it keeps for life."""
+    def model(self, number: int) -> Model:
+        """Return a model by its number, which never changes."""
         for model in self.models:
             if model.number == number:
                 return model
@@ -85,189 +99,319 @@ class System(ABC, Generic[M]):
 
     @property
     def n_parameters(self) -> int:
-        """Every number that the models keep."""
-        return sum(model.n_parameters for model in self.models)
+        """Every number kept, also by removed models that others are built on."""
+        kept = with_bases(self.models).values()
+        return self.units.n_stored + sum(model.n_parameters for model in kept)
 
-    def open_model(self, evidence: dict[str, Any] | None = None) -> M:
+    def working_copy(self) -> Self:
+        """Return a copy to learn on, so that nothing in this one changes; experts are shared."""
+        result = copy(self)
+        result.models, result.units, result.agreement = deepcopy(
+            (self.models, self.units, self.agreement)
+        )
+        result.journal = self.journal.copy()
+        result.last_used = dict(self.last_used)
+        return result
+
+    def open_model(self, evidence: dict[str, Any] | None = None) -> Learner:
         """Open a model for the task of the next batch, whatever the others say of it."""
         number = self.opened
         self.opened += 1
-        model = self._new_model(number, int(bits(self.seed, MODEL, 0, number)) % 2**62)
+        base = None
+        if self.settings.models == "shared":
+            for learner in self.learners:  # only a finished model can be built on
+                self._complete(learner)
+            base = next(reversed(self.experts), None)
+        seed = int(bits(self.seed, MODEL_KEY, 0, number)) % 2**62
+        model = new_learner(number, self.n_inputs, self.settings, seed, self.units, base)
+        self.last_used[number] = self.journal.batches
         self.models.append(model)
-        self._record("opened", number, evidence)
-        self._latest = number
+        self.journal.record("opened", number, evidence)
+        self.latest = number
         return model
 
-    @abstractmethod
-    def _new_model(self, number: int, seed: int) -> M: ...
-
     def remove(self, number: int, evidence: dict[str, Any] | None = None) -> None:
-        """Give up a model; all others stay as they are, and so does what they stand on."""
-        self.model(number)  # an unknown one is an error, and leaves all as it was
-        self._record("removed", number, evidence)
+        """Remove a model; all others stay as they are, also if they are built on it."""
+        self.model(number)  # an unknown number is an error and changes nothing
+        self.journal.record("removed", number, evidence)
         self._drop(number)
-
-    def _drop(self, number: int) -> None:
-        """Take a model out of all that knows it."""
-        self.models.remove(self.model(number))
-        if self._latest == number:
-            self._latest = self.models[-1].number if self.models else None
 
     # ---------------------------------------------------------------- learning
 
-    @abstractmethod
     def learn(self, X: NDArray, y: NDArray[np.int64], *, until_stable: bool = False) -> int:
-        """Take whole batches, in order; return how many samples were taken.
+        """Learn whole batches in order; return how many samples were taken.
 
-        X is (n, inputs), y are class codes from 0. A rest that makes no batch is left, and with
-        `until_stable` also all that comes after no model is adapting any more.
+        X is (n, inputs), y are class codes from 0, and UNLABELLED where no label is known. Samples
+        that do not fill a batch are left. With `until_stable`, learning stops when no model is
+        trained any more.
         """
+        size = self.settings.l0.batch_size
+        start = 0
+        while start + size <= len(X):
+            self.take(X[start : start + size], y[start : start + size])
+            start += size
+            if until_stable and self.adapting is None:
+                break
+        return start
 
-    @abstractmethod
-    def finish(self, X: NDArray, y: NDArray[np.int64]) -> None:
-        """Bring all adapting models to stability now, with the data at hand.
-
-        X and y are what is left of the stream: fewer samples than a batch, or none.
-        """
-
-    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> int:
-        """Take labels that came late; return how many found their sample still there.
-
-        Samples are numbered as they were taken, from 0.
-        """
-        raise ValueError("the paper's models keep no samples that a late label could belong to")
+    def take(self, X: NDArray, y: NDArray[np.int64]) -> Report:
+        """Learn one batch of any size: score it, decide whose it is, apply the decision."""
+        judgements = [judge(model, X, y) for model in self._models_for_batch(X)]
+        decision = decide(judgements, y, self.settings, self.latest)
+        self._apply(decision, judgements, X, y)
+        self._count(y)
+        self._finish_and_limit()
+        return self.journal.reports[-1]
 
     def judge(self, X: NDArray, y: NDArray[np.int64] | None = None) -> list[Verdict]:
-        """Return what each model that has an opinion says of a batch."""
-        return self._ask(self.judges, "judge", X, y)
+        """Return what each calibrated model says of a batch."""
+        return [judge(model, X, y).verdict for model in self.calibrated]
+
+    def _models_for_batch(self, X: NDArray) -> list[Model]:
+        """Return the models that judge a batch: all, or of many experts the likely ones."""
+        preselection = self._preselection()
+        if preselection is None:
+            return self.calibrated
+        likely = preselection.likeliest_of_batch(X, PER_BATCH) | {self.latest}
+        return [m for m in self.calibrated if isinstance(m, Learner) or m.number in likely]
+
+    def _preselection(self) -> Preselection | None:
+        """Return the preselection of experts, if there are many that differ in their inputs."""
+        experts = self.experts
+        if len(experts) <= MIN_EXPERTS or self.settings.models == "shared":
+            return None
+        return Preselection.of(tuple(experts))
+
+    def _apply(
+        self,
+        decision: Decision,
+        judgements: list[Judgement],
+        X: NDArray,
+        y: NDArray[np.int64],
+    ) -> None:
+        verdicts = [one.verdict for one in judgements]
+        everything = np.arange(len(X))
+        match decision:
+            case Unknown():
+                model = self.adapting or self.open_model()
+                self._give(model.number, X, y, everything)
+                self.journal.report(LEARNING, model.number)
+            case Known(number, p):
+                self._use(number, verdicts)
+                self._give(number, X, y, everything)
+                self.journal.report(KNOWN, number, p)
+                self._merge_duplicates(judgements)
+            case Mixed(models, p):
+                self._use(decision.largest, verdicts)
+                self._share_out(models, everything, X, y)
+                self.journal.report(MIXED, decision.largest, p)
+            case New(models, novel, p):
+                judges = [one.model for one in one_per_group(judgements)]
+                young = next((m for m in self.learners if m not in judges), None)
+                number = (young or self.open_model(verdict_evidence(verdicts))).number
+                self._use(number, verdicts)
+                self._share_out(models, np.flatnonzero(~novel), X, y)
+                self._give(number, X, y, np.flatnonzero(novel))
+                self.journal.report(NEW if novel.all() else MIXED, number, p)
+
+    def _share_out(
+        self,
+        models: NDArray[np.int64],
+        chosen: NDArray[np.int64],
+        X: NDArray,
+        y: NDArray[np.int64],
+    ) -> None:
+        """Give each of the chosen samples to its model."""
+        for number in np.unique(models).tolist():
+            if any(model.number == number for model in self.models):
+                self._give(number, X, y, chosen[models[chosen] == number])
+
+    def _give(
+        self, number: int, X: NDArray, y: NDArray[np.int64], chosen: NDArray[np.int64]
+    ) -> None:
+        """Let a model learn some samples of the current batch, if it is still trained."""
+        if not len(chosen):
+            return
+        self.last_used[number] = self.journal.batches
+        model = self.model(number)
+        if isinstance(model, Expert):
+            return
+        before, was_calibrated = model.phase, model.is_calibrated
+        model.add(X[chosen], y[chosen], self.journal.samples + chosen)
+        if not was_calibrated:
+            model.group = self._group_of(model)
+        self._after_training(model, before, model.advance(self.threads))
+
+    def _group_of(self, model: Learner) -> int:
+        """Return the group of an older model with the same inputs and other labels, or its own."""
+        for older in self.calibrated:
+            if older.number < model.number and is_same_inputs_other_labels(
+                older, model.buffer, self.settings.false_alarms
+            ):
+                return older.group
+        return model.group
+
+    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> int:
+        """Set labels that came late; return for how many the sample is still kept.
+
+        Samples are numbered from 0 as they were taken.
+        """
+        self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
+        total = 0
+        for model in self.learners:
+            before = model.phase
+            found, expert = model.label(numbers, y, self.threads)
+            total += found
+            self._after_training(model, before, expert)
+        return total
+
+    def _after_training(self, model: Learner, before: str, expert: Expert | None) -> None:
+        """Record a change of phase; put the expert in the place of a learner that is done."""
+        if expert is None:
+            if model.phase != before:
+                self.journal.record("L0 stable", model.number, phase_evidence(model))
+            return
+        self.models[self.models.index(model)] = expert
+        self.journal.record("stable", model.number, phase_evidence(expert))
+        if expert.group == expert.number:
+            grouped = replace(expert, group=self._group_of(model))
+            self.models[self.models.index(expert)] = grouped
+            expert = grouped
+        for other in self.experts:
+            merge = self.settings.merge_after and other is not expert
+            if merge and is_duplicate(other, expert, model.buffer):
+                self._merge(other.number, expert.number)
+                break
 
     def _count(self, y: NDArray[np.int64]) -> None:
-        """Count samples that were taken."""
-        self.samples += len(y)
+        self.journal.samples += len(y)
         self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
 
-    def _report(self, kind: str, model: int, p: float) -> None:
-        self.reports.append(Report(self.batches, kind, model, p))
-        del self.reports[:-MAX_EVENTS]
-        self.batches += 1
+    def _finish_and_limit(self) -> None:
+        """Finish learners whose task is over; keep to the number of models allowed."""
+        learners = self.learners
+        if len(learners) > 1 and learners[-1].is_calibrated:
+            for model in learners[:-1]:
+                self._complete(model)
+        for model in self.learners:
+            idle = self.journal.batches - self.last_used.get(model.number, self.journal.batches)
+            if not model.is_calibrated and idle > MAX_IDLE_BATCHES and len(self.models) > 1:
+                reason = f"nothing like it for {MAX_IDLE_BATCHES} batches"
+                self.remove(model.number, {"reason": reason})
+        limit = self.settings.max_models
+        while limit and len(self.calibrated) > limit:
+            unused = min(
+                (m for m in self.calibrated if m.number != self.latest),
+                key=lambda m: (self.last_used.get(m.number, 0), m.number),
+            )
+            self.remove(unused.number, {"reason": f"max_models = {limit}"})
 
-    def _record(self, kind: str, model: int, evidence: dict[str, Any] | None = None) -> None:
-        """Record an event; of very many the last are kept."""
-        self.events.append(Event(self.batches, kind, model, evidence or {}))
-        del self.events[:-MAX_EVENTS]
+    def _complete(self, model: Learner) -> None:
+        """Finish the training of a model with the samples at hand."""
+        expert = None
+        while expert is None:
+            before = model.phase
+            expert = model.finish_phase(self.threads)
+            self._after_training(model, before, expert)
 
-    def _record_phase(self, model: M, before: str) -> bool:
-        """Note that a model entered another phase; did it?"""
-        if model.phase == before:
-            return False
-        network = model.network
-        evidence: dict[str, Any] = {"edges": network.n_edges, "hidden": network.n_hidden}
-        if model.phase == STABLE and model.known is not None and model.l1 is not None:
-            grown = model.l1.network
-            evidence |= {
-                "confident": len(model.known.mean),
-                "R_IS": model.known.invalid_share,
-                "L1_edges": grown.n_edges if grown is not None else 0,
-            }
-        kind = "stable" if model.phase == STABLE else "L0 stable"
-        self._record(kind, model.number, evidence)
-        return True
+    def finish(self, X: NDArray, y: NDArray[np.int64]) -> None:
+        """Finish the training of all models now; X and y are the rest of the stream, if any."""
+        if len(X):
+            self.take(X, y)
+        few = min(self.settings.too_few, self.settings.buffer_size)
+        for model in self.learners:
+            n = len(model.buffer)
+            if n == 0 or (n < few and not model.is_calibrated and len(self.models) > 1):
+                self.remove(model.number, {"reason": f"{n} samples are too few to learn from"})
+            else:
+                self._complete(model)
+        self._finish_and_limit()
+
+    # ---------------------------------------------------------------- use, merging, removal
+
+    def _use(self, number: int, verdicts: list[Verdict]) -> None:
+        """Note which model a batch goes to."""
+        last = self.journal.events[-1] if self.journal.events else None
+        just_opened = last is not None and last.kind == "opened" and last.model == number
+        if number != self.latest and not just_opened:
+            self.journal.record("chosen", number, verdict_evidence(verdicts))
+        self.latest = number
+        self.last_used[number] = self.journal.batches
+
+    def _merge_duplicates(self, judgements: list[Judgement]) -> None:
+        """Merge two experts if all batches that both judged say that they know the same."""
+        if not self.settings.merge_after:
+            return
+        here = self.experts
+        pair = self.agreement.add(
+            [one for one in judgements if one.model in here], self.settings.merge_after
+        )
+        if pair is not None:
+            self._merge(*pair)
+
+    def _merge(self, kept: int, gone: int) -> None:
+        """Keep one of two models that know the same."""
+        self.journal.record("merged", kept, {"model": gone})
+        self.last_used[kept] = max(self.last_used.get(kept, 0), self.last_used.get(gone, 0))
+        self._drop(gone, successor=kept)
+
+    def _drop(self, number: int, successor: int | None = None) -> None:
+        self.models.remove(self.model(number))
+        self.last_used.pop(number, None)
+        self.agreement.forget(number)
+        if self.latest == number:
+            recent = max(self.models, key=lambda m: self.last_used.get(m.number, -1), default=None)
+            self.latest = successor if successor is not None else recent.number if recent else None
 
     # ---------------------------------------------------------------- answers
 
-    def _ask(self, models: Sequence[M], question: str, *args: Any) -> list[Any]:
-        """Return the answers of models to the same question."""
-        return self.asking(models, question, [args] * len(models))
-
-    def working_copy(self) -> Self:
-        """Return a copy to learn on, by which nothing in this one changes.
-
-        What never changes is shared: stable models, and what adapting ones are built on.
-        """
-        result = copy(self)
-        result.models = deepcopy(self.models, self._unchanging())
-        result.events, result.reports = list(self.events), list(self.reports)
-        return result
-
-    def _unchanging(self) -> dict[int, Any]:
-        """Return what all copies share, by identity, as `deepcopy` takes it."""
-        return {id(part): part for part in (self.settings, *self.stable)}
-
-    @property
-    def units(self) -> NDArray[np.float64] | float:
-        """The units of the inputs, by which too large ones are told."""
-        return 1.0
-
     def bounded(self, X: NDArray) -> NDArray:
-        """Return inputs that the arithmetic of answers can hold; ordinary ones are as they were."""
+        """Return inputs clipped to what float64 arithmetic can hold; ordinary ones unchanged."""
+        unit = self.units.unit if self.units.is_known else np.ones(self.n_inputs)
         with np.errstate(over="ignore"):
-            limit = MAX_UNITS * np.asarray(self.units)
+            limit = MAX_UNITS * unit
         return np.clip(X, -limit, limit)
 
-    def _opinions(self) -> list[M]:
-        judges = self.judges
-        if not judges:
-            raise ValueError("no model has an opinion yet, so none can tell what it knows")
-        return judges
+    def evaluate(self, X: NDArray) -> list[Evaluated]:
+        """Evaluate samples once by every calibrated model, or by the likely ones of many."""
+        preselection = self._preselection()
+        everything = np.arange(len(X))
+        if preselection is None:
+            return [Evaluated(m, everything, m.evaluate(X)) for m in self.calibrated]
+        chosen = dict(zip(preselection.numbers, preselection.rows(X, PER_SAMPLE), strict=True))
+        result = []
+        for model in self.calibrated:
+            rows = chosen.get(model.number, everything)
+            if len(rows):
+                result.append(Evaluated(model, rows, model.evaluate(X[rows])))
+        return result
+
+    def answer(self, X: NDArray) -> Answers:
+        """Return route, class probabilities and novelty of samples, in one pass."""
+        return answers.answer(
+            self.evaluate(X), self.models, X, self.n_classes, self.latest, self.last_used
+        )
 
     def scores(self, X: NDArray) -> NDArray[np.float64]:
-        """Return how little each model with an opinion knows each sample: (samples, judges)."""
-        return np.stack(self._ask(self._opinions(), "score", X), axis=1)
-
-    def route(self, X: NDArray) -> NDArray[np.int64]:
-        """Return the number of the model that answers each sample.
-
-        The least score; of equals, which with the paper's settings are 5 to 10 % at T_CP = 0.05,
-        the newest (the oldest instead costs about 0.02 of accuracy after three tasks).
-        """
-        judges = self.judges
-        if not judges:
-            return np.full(len(X), self.latest.number)
-        newest_first = np.array([model.number for model in judges[::-1]])
-        return newest_first[np.argmin(self.scores(X)[:, ::-1], axis=1)]
+        """Return the score of each calibrated model, low where it knows: (samples, models)."""
+        return np.stack([m.evaluate(X).score for m in self._require_calibrated()], axis=1)
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
-        """Return how new each sample is to the model that it is least new to."""
-        return np.min(self._ask(self._opinions(), "novelty", X), axis=0)
+        """Return how novel each sample is to the model that knows it best."""
+        self._require_calibrated()
+        return self.answer(X).novelty
 
     def is_known(self, X: NDArray, false_alarms: float) -> NDArray[np.bool_]:
-        """Return whether some model with an opinion knows each sample.
-
-        `false_alarms` is the share of a model's own samples that it takes for unknown.
-        """
-        return np.any(self._ask(self._opinions(), "knows", X, false_alarms), axis=0)
+        """Return whether some model knows each sample, at this rate of false alarms."""
+        return answers.is_known(self._require_calibrated(), X, false_alarms)
 
     def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
-        """Return which inputs contradict the prediction of each sample's model."""
-        self._opinions()
-        route = self.route(X)
-        result = np.zeros((len(X), self.n_inputs), bool)
-        for number in np.unique(route):
-            chosen = route == number
-            result[chosen] = self.model(number).conflicted(X[chosen])[:, : self.n_inputs]
-        return result
+        """Return which inputs contradict the prediction by each sample's model."""
+        self._require_calibrated()
+        return answers.conflicts(self.answer(X).route, self.models, X)
 
-    def probabilities(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the probability of every class: (samples, classes), by each sample's model.
-
-        A model that has no classes yet leaves the answer to the one of the others that knows the
-        sample best; where there is none, all classes are as probable.
-        """
-        route = self.route(X)
-        result = np.full((len(X), self.n_classes), 1.0 / max(self.n_classes, 1))
-        able = [model for model in self.judges if model.classes]
-        for number in np.unique(route):
-            chosen, model = np.flatnonzero(route == number), self.model(number)
-            if model.classes:
-                self._answer(model, X, chosen, result)
-            elif able:
-                best = np.argmin([other.score(X[chosen]) for other in able], axis=0)
-                for i, other in enumerate(able):
-                    self._answer(other, X, chosen[best == i], result)
-        return result
-
-    @staticmethod
-    def _answer(model: M, X: NDArray, chosen: NDArray[np.int64], result: NDArray) -> None:
-        if len(chosen):
-            result[chosen] = 0.0
-            result[np.ix_(chosen, np.array(model.classes))] = model.probabilities(X[chosen])
+    def _require_calibrated(self) -> list[Model]:
+        models = self.calibrated
+        if not models:
+            raise ValueError("no model is calibrated yet, so that none can tell what it knows")
+        return models

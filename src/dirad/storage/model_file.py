@@ -18,13 +18,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialized
 
 from dirad.atomic import replacing
+from dirad.storage.codecs import ArrayStore
 from dirad.storage.errors import ModelError
-from dirad.storage.kinds import Box
 from dirad.storage.models import ESTIMATORS
+from dirad.storage.upgrade import upgraded
 
 HEADER = "dirad"  # the one entry of the header: a second one would come in random order
 LARGEST_HEADER = 90_000_000  # bytes; the library that reads the file takes 100,000,000 in all
-VERSION = 2  # of the file format; a reader takes its own and older ones
+VERSION = 3  # of the file format; a reader takes its own and older ones
 
 
 @dataclass(frozen=True)
@@ -83,25 +84,25 @@ def packed(
         raise ModelError(
             f"only fitted estimators ({', '.join(ESTIMATORS)}) can be saved, not {model!r:.80}"
         )
-    box = Box()
+    store = ArrayStore()
     model = copy.copy(model)  # another thread may learn: all parts must be of one state
-    tree = ESTIMATORS[name].pack(model, box, "model")
+    tree = ESTIMATORS[name].pack(model, store, "model")
     description = {
         "version": VERSION,
         "model": name,
         "tree": tree,
-        "shared": box.shared,
+        "shared": store.shared,
         "encoder": encoder,
         "provenance": {"dirad": __version__, **(provenance or {})},
     }
-    description["digest"] = digest_of(description, box.arrays)
+    description["digest"] = digest_of(description, store.arrays)
     text = text_of(description)
     if len(text.encode()) > LARGEST_HEADER:
         raise ModelError(
             f"the description would be longer than {LARGEST_HEADER:,} bytes: too many classes or "
             "columns, or too long names of them"
         )
-    return serialized(box.arrays, metadata={HEADER: text})
+    return serialized(store.arrays, metadata={HEADER: text})
 
 
 def load(path: str | Path) -> Any:
@@ -162,7 +163,9 @@ def _unpacked(found: Mapping[str, Any], arrays: dict[str, NDArray]) -> ModelFile
     if not isinstance(found["provenance"], dict) or not isinstance(encoder, dict | None):
         raise ModelError("provenance and encoder must be dictionaries")
     try:
-        model = ESTIMATORS[name].unpack(found["tree"], Box(arrays, shared), "model")
+        found = upgraded(dict(found))
+        store = ArrayStore(arrays, found["shared"])
+        model = ESTIMATORS[name].unpack(found["tree"], store, "model")
     except (ModelError, RecursionError):
         raise
     except Exception as error:  # whatever a crafted description brings about, it is no model

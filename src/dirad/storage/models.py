@@ -6,43 +6,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.estimators.continual import PREVALClassifier, View, threads_for
+from dirad.engine import threads_for
+from dirad.estimators.continual import PREVALClassifier
 from dirad.estimators.fitting import Fit, Payoff, Scale
 from dirad.estimators.growing import DIRADClassifier, DIRADRegressor
+from dirad.estimators.stream_state import StreamState
 from dirad.preval.buffer import UNLABELLED
+from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Plain, Real, Text
+from dirad.storage.composites import Maybe, Object, Row, without_init
 from dirad.storage.errors import ModelError
-from dirad.storage.kinds import (
-    Array,
-    Box,
-    Flag,
-    Kind,
-    Maybe,
-    Object,
-    Plain,
-    Real,
-    Row,
-    Text,
-    Whole,
-    bare,
-)
 from dirad.storage.networks import HISTORY, INT, NETWORK, PARAMS, REAL, STATE, must
-from dirad.storage.systems import SETTINGS, AnySystem
+from dirad.storage.systems import SYSTEM
 
 LARGEST = 2**30  # bytes of labels
-LABELS = "biufU"  # kinds of NumPy types that labels may have
+LABELS = "biufU"  # codecs of NumPy types that labels may have
 
 
-class Labels(Kind):
+class Labels(Codec):
     """Class names: numbers, truth values or texts, with their type."""
 
-    def pack(self, value: NDArray, box: Box, path: str) -> dict:
+    def pack(self, value: NDArray, store: ArrayStore, path: str) -> dict:
         value = np.asarray(value)
         if value.dtype.kind == "O" and all(isinstance(label, str) for label in value):
             return {"type": "object", "labels": value.tolist()}
         must(value.dtype.kind in LABELS, f"{path}: labels of type {value.dtype} cannot be saved")
         return {"type": value.dtype.str, "labels": value.tolist()}
 
-    def unpack(self, packed: Any, box: Box, path: str) -> NDArray:
+    def unpack(self, packed: Any, store: ArrayStore, path: str) -> NDArray:
         must(isinstance(packed, dict) and set(packed) == {"type", "labels"}, f"{path}: no labels")
         name, labels = packed["type"], packed["labels"]
         must(isinstance(name, str) and isinstance(labels, list), f"{path}: these are no labels")
@@ -62,23 +52,23 @@ class Labels(Kind):
         return result
 
 
-class Options(Kind):
+class Options(Codec):
     """What an estimator was made with. A generator of random numbers is not kept."""
 
-    def pack(self, value: dict[str, Any], box: Box, path: str) -> dict:
+    def pack(self, value: dict[str, Any], store: ArrayStore, path: str) -> dict:
         seed = value.get("random_state")
         value = value | {"random_state": int(seed) if isinstance(seed, int | np.integer) else None}
-        return Plain().pack(value, box, path)
+        return Plain().pack(value, store, path)
 
-    def unpack(self, packed: Any, box: Box, path: str) -> dict[str, Any]:
-        found = Plain().unpack(packed, box, path)
+    def unpack(self, packed: Any, store: ArrayStore, path: str) -> dict[str, Any]:
+        found = Plain().unpack(packed, store, path)
         must(isinstance(found, dict) and all(isinstance(name, str) for name in found),
              f"{path}: these are no options")  # fmt: skip
         return found
 
 
 SCALE = Object(
-    bare(Scale),
+    without_init(Scale),
     {
         "mean": Array(REAL, "inputs"),
         "constant": Array(np.bool_, "inputs"),
@@ -99,23 +89,23 @@ def check_fit(fit: Fit) -> None:
 
 
 PAYOFF = Object(
-    bare(Payoff),
+    without_init(Payoff),
     {
         "length": Real(finite=False),
         "cost": Real(finite=False),
         "network": Maybe(NETWORK),
-        "looks": Whole(0),
-        "limit": Whole(0),
+        "looks": Int(0),
+        "limit": Int(0),
     },
 )
 FIT = Object(
-    bare(Fit),
+    without_init(Fit),
     {
         "params": PARAMS,
         "digest": Text(),
         "validation_fraction": Real(),
         "scale": SCALE,
-        "split_seed": Whole(0),
+        "split_seed": Int(0),
         "history": HISTORY,
         "best_network": Maybe(NETWORK),
         "best_error": Real(finite=False),
@@ -125,15 +115,15 @@ FIT = Object(
     check_fit,
 )
 
-GROWN: dict[str, Kind] = {
+GROWN: dict[str, Codec] = {
     "network_": NETWORK,
     "history_": HISTORY,
     "params_": PARAMS,
-    "n_steps_": Whole(0),
+    "n_steps_": Int(0),
     "is_stable_": Flag(),
     "feature_importances_": Array(REAL, "inputs"),
     "input_spread_": Array(REAL, "inputs"),
-    "n_features_in_": Whole(1),
+    "n_features_in_": Int(1),
     "feature_names_in_": Maybe(Labels()),
     "_fit": Maybe(FIT),
 }
@@ -163,49 +153,58 @@ def check_regressor(model: DIRADRegressor) -> None:
     must(len(model.target_scale_) == model.network_.n_outputs, "outputs and targets differ")
 
 
-def check_preval(model: Any) -> None:
-    """Refuse a classifier whose labels and codes do not fit."""
-    must(model._system.n_inputs == model.n_features_in_, "the system has other inputs")
-    must(model._system.n_classes <= len(model._labels), "a class has no label")
-    X, y = model._waiting
-    must(len(X) == len(y) and X.shape[1] == model.n_features_in_, "samples that wait are odd")
-    must(((y >= UNLABELLED) & (y < len(model._labels))).all(), "a sample has no label")
+def stream_state(labels: Any, **parts: Any) -> StreamState:
+    """Return the state of a stream; a file has its labels as a list."""
+    must(isinstance(labels, list), "the labels are no list")
+    return StreamState(labels=tuple(labels), **parts)
+
+
+def check_stream(stream: StreamState) -> None:
+    """Refuse a stream whose labels and codes do not fit."""
+    labels = stream.labels
+    must(len(set(labels)) == len(labels), "a label is there twice")
+    must(set(labels) == set(stream.classes.tolist()), "labels and classes differ")
+    must(stream.system.n_classes <= len(labels), "a class has no label")
+    X, y = stream.waiting
+    must(len(X) == len(y) and X.shape[1] == stream.system.n_inputs, "waiting samples do not fit")
+    must(((y >= UNLABELLED) & (y < len(labels))).all(), "a sample has no label")
+
+
+def check_preval(model: PREVALClassifier) -> None:
+    """Refuse a classifier of other inputs than its system."""
+    must(model._stream.system.n_inputs == model.n_features_in_, "the system has other inputs")
 
 
 class Estimator(Object):
     """An estimator: its options, and what fitting gave it.
 
-    `state` makes attributes of what the file holds, and `complete` sets what follows from them.
-    Names of features may be missing.
+    `complete` sets what follows from the attributes. Names of features may be missing.
     """
 
     def __init__(
         self,
         cls: type,
-        fitted: dict[str, Kind],
+        fitted: dict[str, Codec],
         complete: Callable[[Any], None],
         check: Callable[[Any], None],
-        state: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     ) -> None:
         self.cls = cls
         self.complete = complete
-        self.state = state
         super().__init__(self._made, {"options": Options()} | fitted, check)
 
     def _made(self, options: dict[str, Any], **attributes: Any) -> Any:
         result = self.cls(**options)
-        attributes = self.state(attributes)
         for name, value in attributes.items():
             if name != "feature_names_in_" or value is not None:
                 setattr(result, name, value)
         self.complete(result)
         return result
 
-    def pack(self, value: Any, box: Box, path: str) -> dict:
+    def pack(self, value: Any, store: ArrayStore, path: str) -> dict:
         options = {"options": value.get_params(deep=False)}
         return {
-            name: kind.pack(options.get(name, getattr(value, name, None)), box, f"{path}/{name}")
-            for name, kind in self.fields.items()
+            name: codec.pack(options.get(name, getattr(value, name, None)), store, f"{path}/{name}")
+            for name, codec in self.fields.items()
         }
 
 
@@ -218,21 +217,19 @@ def count_parts(model: Any) -> None:
 
 def set_threads(model: PREVALClassifier) -> None:
     """Let a system use the threads of the machine it is on."""
-    model._system.threads = threads_for(model.n_jobs)
+    model._stream.system.threads = threads_for(model.n_jobs)
 
 
-def view_of(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a continual classifier: its state is one record."""
-    labels = found["_labels"]
-    must(isinstance(labels, list), "the labels are no list")
-    must(len(set(labels)) == len(labels), "a label is there twice")
-    must(set(labels) == set(found["classes_"].tolist()), "labels and classes differ")
-    must(found["_settings"] is found["_system"].settings, "the system has other settings")
-    view = View(found["_system"], tuple(labels), found["classes_"], found["_waiting"])
-    kept = ("n_features_in_", "feature_names_in_")
-    return {"_view": view} | {name: found[name] for name in kept}
-
-
+STREAM = Object(
+    stream_state,
+    {
+        "system": SYSTEM,
+        "labels": Plain(),
+        "classes": Labels(),
+        "waiting": Row(Array(REAL, "samples", "inputs"), Array(INT, "samples")),
+    },
+    check_stream,
+)
 CLASSIFIER = Estimator(
     DIRADClassifier, GROWN | {"classes_": Labels()}, count_parts, check_classifier
 )
@@ -251,18 +248,9 @@ REGRESSOR = Estimator(
 )
 PREVAL = Estimator(
     PREVALClassifier,
-    {
-        "_settings": SETTINGS,
-        "_labels": Plain(),
-        "classes_": Labels(),
-        "_system": AnySystem(),
-        "_waiting": Row(Array(REAL, "samples", "inputs"), Array(INT, "samples")),
-        "n_features_in_": Whole(1),
-        "feature_names_in_": Maybe(Labels()),
-    },
+    {"_stream": STREAM, "n_features_in_": Int(1), "feature_names_in_": Maybe(Labels())},
     set_threads,
     check_preval,
-    view_of,
 )
 
 ESTIMATORS: dict[str, Object] = {

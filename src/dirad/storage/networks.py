@@ -23,8 +23,9 @@ from dirad.growth.adapt import Adaptation
 from dirad.growth.state import EDGE_LIFE, PHASE, STEP, UNIT_LIFE, State
 from dirad.history import KIND_NAMES, RECORD, STABLE, History
 from dirad.params import CHOICES, Params
+from dirad.storage.codecs import Array, Codec, Flag, Int, Real, Text
+from dirad.storage.composites import Object, Shared
 from dirad.storage.errors import ModelError
-from dirad.storage.kinds import Array, Flag, Kind, Object, Real, Shared, Text, Whole
 
 
 def must(right: Any, text: str) -> None:
@@ -75,9 +76,9 @@ def check_history(history: History) -> None:
     must(((kinds >= 0) & (kinds < len(KIND_NAMES))).all(), "an event is of no known kind")
 
 
-def options_of(cls: Any, choices: dict[str, tuple[str, ...]], special: dict[str, Kind]) -> dict:
-    """Return the kinds of a dataclass's fields, by their declared types."""
-    by_type: dict[Any, Kind] = {int: Whole(), float: Real(), bool: Flag(), str: Text()}
+def options_of(cls: Any, choices: dict[str, tuple[str, ...]], special: dict[str, Codec]) -> dict:
+    """Return the codecs of a dataclass's fields, by their declared types."""
+    by_type: dict[Any, Codec] = {int: Int(), float: Real(), bool: Flag(), str: Text()}
     return {
         item.name: special.get(item.name)
         or (Text(*choices[item.name]) if item.name in choices else by_type[item.type])

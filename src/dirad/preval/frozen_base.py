@@ -1,4 +1,4 @@
-"""A network that goes on where an earlier one ended, which stays as it is."""
+"""A network that grows on top of an earlier one, which is frozen."""
 
 import numpy as np
 
@@ -6,8 +6,8 @@ from dirad.core.network import FREE, Network
 from dirad.growth.state import State, new_state, with_room
 
 
-def continued(network: Network, seed: int) -> State:
-    """Return the start of an adaptation on top of a finished network, all of it frozen.
+def grow_on_top_of(network: Network, seed: int) -> State:
+    """Return the initial state of a training on top of a finished network, which is frozen.
 
     Its nodes may feed new ones; its own parameters, and so its answers, never change.
     """
@@ -22,7 +22,7 @@ def continued(network: Network, seed: int) -> State:
         one.units[:units] = frozen.units
         one.bias[:units] = frozen.bias
         one.edges[:edges] = frozen.edges
-    # What is old need not be protected or left in peace: nothing touches it.
+    # Born long ago: frozen nodes and edges are not protected as new ones are.
     state.unit_life["born"][:units] = np.iinfo(np.int32).min
     state.edge_life["born"][:edges] = np.iinfo(np.int32).min
     return state

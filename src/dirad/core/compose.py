@@ -1,0 +1,123 @@
+"""Networks made of networks: side by side, or each let through by a gate."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.core.network import (
+    FREE,
+    LINEAR,
+    MODULATORY,
+    N_EDGES,
+    N_UNITS,
+    TRANSFER,
+    Network,
+    new_network,
+)
+from dirad.core.propagate import output_units
+
+# σ₁(z; K) = 4/(1 + e^(−K·z)) − 1 is 0 at z = −1 and 1 at z = 0: a closed gate and an open gate.
+GATE_GAIN, GATE_BIAS = float(np.log(3.0)), -1.0
+GATE_PARAMETERS = 4  # these two, and the weights of the edges from the gate and to the output
+
+
+def stack(networks: Sequence[Network]) -> Network:
+    """Return one network that computes what these networks of one output compute side by side."""
+    n_inputs = networks[0].n_inputs
+    units = [np.flatnonzero(one.units["kind"] != FREE) for one in networks]
+    edges = [np.flatnonzero(one.edges["source"] >= 0) for one in networks]
+    result = new_network(
+        n_inputs,
+        len(networks),
+        int(networks[0].counts[TRANSFER]),
+        sum(map(len, units)),
+        sum(map(len, edges)),
+    )
+    unit, edge = 0, 0
+    for column, (one, its_units, its_edges) in enumerate(zip(networks, units, edges, strict=True)):
+        new_number = np.full(len(one.units), -1)
+        new_number[its_units] = np.arange(unit, unit + len(its_units))
+        rows = slice(unit, unit + len(its_units))
+        result.units[rows] = one.units[its_units]
+        result.units["output"][rows] = np.where(one.units["output"][its_units] >= 0, column, -1)
+        result.bias[rows] = one.bias[its_units]
+        part = one.edges[its_edges]
+        inner = part["source"] >= n_inputs
+        part["source"][inner] = n_inputs + new_number[part["source"][inner] - n_inputs]
+        part["term"] = 2 * new_number[part["term"] // 2] + part["term"] % 2
+        result.edges[edge : edge + len(part)] = part
+        unit, edge = unit + len(its_units), edge + len(part)
+    result.counts[N_UNITS], result.counts[N_EDGES] = unit, edge
+    return result
+
+
+class GatedPart(NamedTuple):
+    """A linear network of one output that contributes to a column while its gate is open."""
+
+    network: Network
+    gate: int
+    column: int  # of the outputs
+
+
+def compose_gated(parts: Sequence[GatedPart], n_outputs: int, n_gates: int) -> Network:
+    """Return one network whose inputs are those of the parts, followed by the gates.
+
+    A part without edges is a constant: an edge from its gate. Any other enters term 0 of a
+    modulatory node, whose term 1 is fed by the gate.
+    """
+    n_inputs = parts[0].network.n_inputs
+    units, edges = [], []  # (bias of term 0), (source, term, weight)
+    for part in parts:
+        own = part.network.edges[part.network.edges["source"] >= 0]
+        gate, bias = n_inputs + part.gate, float(part.network.bias[0, 0])
+        output = 2 * part.column
+        if not len(own):
+            edges.append((gate, output, bias))
+            continue
+        unit = n_outputs + len(units)
+        units.append(bias)
+        edges += [(int(e["source"]), 2 * unit, float(e["weight"])) for e in own]
+        edges.append((gate, 2 * unit + 1, 1.0))
+        edges.append((n_inputs + n_gates + unit, output, 1.0))
+    n_units = n_outputs + len(units)
+    result = new_network(n_inputs + n_gates, n_outputs, LINEAR, n_units, len(edges))
+    rows = slice(n_outputs, n_units)
+    result.units["kind"][rows] = MODULATORY
+    result.units["output"][rows] = -1
+    result.units["gain"][rows] = GATE_GAIN
+    result.bias[rows, 0] = units
+    result.bias[rows, 1] = GATE_BIAS
+    for name, values in zip(("source", "term", "weight"), zip(*edges, strict=True), strict=True):
+        result.edges[name] = values
+    result.counts[N_UNITS], result.counts[N_EDGES] = n_units, len(edges)
+    return result
+
+
+class GatedParts(NamedTuple):
+    """Where each part of a gated network is: by output and gate."""
+
+    unit: NDArray[np.int64]  # (outputs, gates) its modulatory node, or -1 where it is constant
+    constant: NDArray[np.float64]  # (outputs, gates) its value where there is no such node
+
+
+def gated_parts(network: Network, n_gates: int) -> GatedParts:
+    """Find the parts of a network that `compose_gated` returned."""
+    edges = network.edges[network.edges["source"] >= 0]
+    source, unit = edges["source"], edges["term"] // 2
+    gate = source - (network.n_inputs - n_gates)
+    from_gate = (gate >= 0) & (gate < n_gates)
+    to_node = from_gate & (edges["term"] % 2 == 1)
+    column = np.full(len(network.units), -1)
+    column[output_units(network)] = np.arange(network.n_outputs)
+    gate_of_unit = np.zeros(len(network.units), np.int64)
+    gate_of_unit[unit[to_node]] = gate[to_node]
+    shape = network.n_outputs, n_gates
+    result = GatedParts(np.full(shape, -1), np.zeros(shape))
+    constant = from_gate & ~to_node
+    result.constant[column[unit[constant]], gate[constant]] = edges["weight"][constant]
+    inner = source >= network.n_inputs
+    node = source[inner] - network.n_inputs
+    result.unit[column[unit[inner]], gate_of_unit[node]] = node
+    return result

@@ -1,0 +1,121 @@
+"""Checks of a stream's samples against those before, and the settings that options ask for."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_consistent_length
+from sklearn.utils.multiclass import check_classification_targets
+
+from dirad.core.magnitudes import check_range
+from dirad.estimators.checks import checked_inputs, checked_labels, without_label
+from dirad.estimators.stream_state import StreamState
+from dirad.preval.settings import PRESETS, Settings
+from dirad.preval.system import System
+
+OPTIONS = (  # of PREVALClassifier that are settings of the same name
+    "connectivity",
+    "T_CP",
+    "T_conf",
+    "T_SV",
+    "epsilon_IS",
+    "false_alarms",
+    "buffer_size",
+    "begin",
+    "steps_per_batch",
+    "held_out",
+    "modes",
+    "models",
+    "max_models",
+)
+
+
+def checked_samples(
+    estimator: Any, X: Any, y: Any, before: StreamState | None
+) -> tuple[NDArray, NDArray, NDArray[np.bool_]]:
+    """Return X, the labels that are there, and which samples have none."""
+    first = before is None
+    y = checked_labels(y)
+    missing = without_label(y)
+    if estimator.preset == "paper" and (y is None or missing.any()):
+        raise ValueError("preset='paper' learns from labels alone, and some are missing")
+    if y is None or missing.any():
+        X = checked_inputs(estimator, X, order="C", reset=first)
+        if y is None:
+            y, missing = np.zeros(0, np.int64), np.ones(len(X), bool)
+        else:
+            check_consistent_length(X, missing)
+            y = present_labels(y, missing)
+    else:
+        X, y = checked_inputs(estimator, X, y, order="C", reset=first)
+    if len(y):
+        check_classification_targets(y)
+    if before is not None:
+        check_label_type(y, before.labels)
+    check_input_range(X, estimator.preset, before)
+    return X, y, missing
+
+
+def present_labels(y: Any, missing: NDArray[np.bool_]) -> NDArray:
+    """Return the labels that are not missing."""
+    there = [label for label, none in zip(y, missing, strict=True) if not none]
+    labels = np.asarray(checked_labels(there))
+    whole = labels.dtype.kind == "f" and np.array_equal(labels, np.round(labels))
+    if whole and np.abs(labels).max(initial=0.0) < 2**53:
+        return labels.astype(np.int64)  # NaN among whole numbers had made them all floats
+    return labels
+
+
+def check_input_range(X: NDArray, preset: str, before: StreamState | None) -> None:
+    """Refuse inputs that are too large to be learned together with those before."""
+    system = None if before is None else before.system
+    if preset == "paper":
+        check_range(X, 1.0)
+    elif before is None or not isinstance(system, System):
+        check_range(X, before=X[:0])
+    elif system.units.is_known:
+        check_range(X, system.units.unit)
+    else:  # too few samples so far to know the units of the inputs
+        known = [*(learner.buffer.X for learner in system.learners), before.waiting[0]]
+        check_range(X, before=np.concatenate(known))
+
+
+def check_label_type(y: NDArray, labels: tuple[Any, ...]) -> None:
+    """Refuse texts where numbers were learned, and the reverse."""
+    if labels and len(y) and isinstance(labels[0], str) != (y.dtype.kind in "US"):
+        raise ValueError(
+            f"y holds labels such as {y.tolist()[0]!r}, those learned are of another type, "
+            f"such as {labels[0]!r}"
+        )
+
+
+def check_named(y: NDArray, named: NDArray) -> None:
+    """Refuse labels of classes that were not named at the start."""
+    unknown = np.setdiff1d(y, named)
+    if len(unknown):
+        name = unknown.tolist()[0]
+        raise ValueError(f"y holds the class {name!r}, which `classes` did not name")
+
+
+def chosen_settings(estimator: Any) -> Settings:
+    """Return the preset's settings with the options that were given."""
+    if estimator.preset not in PRESETS:
+        raise ValueError(f"preset must be one of {sorted(PRESETS)}, got {estimator.preset!r}")
+    options = {name: getattr(estimator, name) for name in OPTIONS}
+    options = {name: value for name, value in options.items() if value is not None}
+    settings = PRESETS[estimator.preset]
+    if estimator.preset == "default" and estimator.buffer_size == 0:
+        raise ValueError("buffer_size=0 keeps no samples, which only preset='paper' can do")
+    if "buffer_size" in options and "begin" not in options:
+        options["begin"] = min(settings.begin, options["buffer_size"])
+    for name in ("l0", "l1"):
+        given = getattr(estimator, name)
+        if not isinstance(given, dict | None):
+            raise TypeError(f"{name} must be a dict of constants, got {given!r}")
+    size = {} if estimator.batch_size is None else {"batch_size": estimator.batch_size}
+    l1_size = {} if settings.modes else size
+    return settings.replace(
+        l0=settings.l0.replace(**{**(estimator.l0 or {}), **size}),
+        l1=settings.l1.replace(**{**(estimator.l1 or {}), **l1_size}),
+        **options,
+    )

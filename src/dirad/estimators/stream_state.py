@@ -1,0 +1,101 @@
+"""The state of a stream as an estimator holds it: a system of models, and the labels' codes."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.core.magnitudes import out_of_range, reason
+from dirad.estimators.checks import checked_labels
+from dirad.preval.buffer import UNLABELLED
+from dirad.preval.choice import ContinualSystem
+from dirad.preval.system import System
+
+
+class StreamState(NamedTuple):
+    """A complete state of a stream, from which all answers come; nothing in it ever changes."""
+
+    system: ContinualSystem
+    labels: tuple[Any, ...]  # by code, in order of appearance
+    classes: NDArray  # sorted
+    waiting: tuple[
+        NDArray, NDArray[np.int64]
+    ]  # samples that do not fill a batch yet, and their codes
+
+    @property
+    def n_samples(self) -> int:
+        """Samples seen, waiting ones included."""
+        return self.system.journal.samples + len(self.waiting[0])
+
+    def with_labels(self, y: NDArray) -> "StreamState":
+        """Return the state with codes for new labels, in order of appearance."""
+        known = set(self.labels)
+        new = [label for label in dict.fromkeys(y.tolist()) if label not in known]
+        if not new:
+            return self
+        labels = (*self.labels, *new)
+        return self._replace(labels=labels, classes=sorted_classes(labels))
+
+    def codes(self, y: NDArray) -> NDArray[np.int64]:
+        """Return the codes of labels."""
+        places = {label: code for code, label in enumerate(self.labels)}
+        return np.array([places[label] for label in y.tolist()], np.int64)
+
+    def coded(
+        self, y: NDArray, missing: NDArray[np.bool_]
+    ) -> tuple["StreamState", NDArray[np.int64]]:
+        """Return the state with codes for new labels, and the code of each sample's label."""
+        state = self.with_labels(y)
+        codes = np.full(len(missing), UNLABELLED)
+        codes[~missing] = state.codes(y)
+        return state, codes
+
+    def learned(self, X: NDArray, codes: NDArray[np.int64]) -> "StreamState":
+        """Return the state after more samples: whole batches are learned, the rest waits."""
+        X = np.concatenate([self.waiting[0], X])
+        codes = np.concatenate([self.waiting[1], codes])
+        system, taken = self.system, 0
+        if len(X) >= system.settings.l0.batch_size:
+            system = system.working_copy()
+            X = replace_markers(system, X)
+            taken = system.learn(X, codes)
+        return self._replace(system=system, waiting=(X[taken:].copy(), codes[taken:].copy()))
+
+    def probabilities(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the probability of each class: (samples, classes)."""
+        known = self.system.answer(X).probabilities
+        codes = self.codes(self.classes)
+        result = np.zeros((len(X), len(codes)))
+        there = codes < known.shape[1]
+        if not there.any():  # all labels so far wait for their batch to be full
+            return np.full(result.shape, 1.0 / max(len(codes), 1))
+        result[:, there] = known[:, codes[there]]
+        return result
+
+
+def sorted_classes(labels: Sequence[Any]) -> NDArray:
+    """Return the classes that labels stand for, sorted."""
+    return np.unique(np.asarray(checked_labels(list(labels))))
+
+
+def replace_markers(system: ContinualSystem, X: NDArray) -> NDArray:
+    """Return the first samples of a stream without numbers that mark missing values.
+
+    The very first samples are accepted unchecked, since there is nothing to compare them with. What
+    turns out to be far too large is replaced by the median of its column.
+    """
+    if not isinstance(system, System) or system.units.is_known:
+        return X
+    far = out_of_range(X)
+    if not far.any():
+        return X
+    row, column = np.argwhere(far)[0].tolist()
+    warnings.warn(
+        f"sample {system.journal.samples + row}, column {column}: "
+        f"{reason(float(X[row, column]))}; {np.count_nonzero(far)} such values are replaced by the "
+        "medians of their columns",
+        stacklevel=5,
+    )
+    return np.where(far, np.nanmedian(np.where(far, np.nan, X), axis=0), X)

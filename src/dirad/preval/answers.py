@@ -1,0 +1,181 @@
+"""Which model answers a sample, and what: from scores that were computed once."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.preval.decide import Model
+from dirad.preval.expert import Expert, Scores
+from dirad.preval.learner import Learner
+
+MAX_NOVELTY = 1.5  # above which a sample goes to a learner that is not calibrated yet
+
+
+class Evaluated(NamedTuple):
+    """The scores of some samples by one calibrated model."""
+
+    model: Model
+    rows: NDArray[np.int64]  # the samples
+    scores: Scores
+
+    @property
+    def novelty(self) -> NDArray[np.float64]:
+        """How unusual each sample is to the model: ln(error) in standard deviations."""
+        return self.model.calibration.novelty(self.scores.log_error, self.scores.group)
+
+
+class Answers(NamedTuple):
+    """What a system answers."""
+
+    route: NDArray[np.int64]  # (samples,) the number of the model that answers
+    probabilities: NDArray[np.float64]  # (samples, classes)
+    novelty: NDArray[np.float64]  # (samples,) to the model it is least novel to; inf without any
+
+
+def answer(
+    evaluated: Sequence[Evaluated],
+    models: Sequence[Model],
+    X: NDArray,
+    n_classes: int,
+    latest: int | None,
+    last_used: Mapping[int, int],
+) -> Answers:
+    """Return route, class probabilities and novelty of samples."""
+    novelty = np.full(len(X), np.inf)
+    for one in evaluated:
+        novelty[one.rows] = np.minimum(novelty[one.rows], one.novelty)
+    numbers = route(evaluated, models, novelty, latest, last_used)
+    return Answers(numbers, probabilities(numbers, evaluated, models, X, n_classes), novelty)
+
+
+def route(
+    evaluated: Sequence[Evaluated],
+    models: Sequence[Model],
+    novelty: NDArray[np.float64],
+    latest: int | None,
+    last_used: Mapping[int, int],
+) -> NDArray[np.int64]:
+    """Return the number of the model that answers each sample.
+
+    The lowest score decides; what is new to all goes to a learner that is not calibrated yet. Of
+    models with the same inputs, the one last used answers, if it has classes.
+    """
+    if not evaluated:
+        if latest is None:
+            raise ValueError("no batch was seen yet, or its model was removed")
+        result = np.full(len(novelty), latest)
+    else:
+        result = best_model(evaluated, len(novelty))
+    young = [m for m in models if not m.is_calibrated and m.classes]
+    strangers = [m for m in young if m.group == m.number]
+    if evaluated and strangers:
+        result[novelty > MAX_NOVELTY] = strangers[-1].number
+    by_number = {model.number: model for model in models}
+    candidates = [*(one.model for one in evaluated if one.model.classes), *young]
+    for number in np.unique(result).tolist():
+        group = [m for m in candidates if m.group == by_number[number].group]
+        if group:
+            last = max(group, key=lambda m: last_used.get(m.number, -1))
+            result[result == number] = last.number
+    return result
+
+
+def best_model(evaluated: Sequence[Evaluated], n: int) -> NDArray[np.int64]:
+    """Return the model that knows each of n samples best.
+
+    Among experts that is the one with the lowest score, and of equals the newest. Errors of a
+    learner's linear predictor are larger than those of L1: between learners and the best expert,
+    novelty decides, which is calibrated for each.
+    """
+    experts = [one for one in evaluated if isinstance(one.model, Expert)]
+    learners = [one for one in evaluated if isinstance(one.model, Learner)]
+    least, novelty = np.full((2, n), np.inf)
+    result = np.full(n, -1, np.int64)
+    for one in experts or learners:
+        better = one.scores.score <= least[one.rows]
+        chosen = one.rows[better]
+        result[chosen] = one.model.number
+        least[chosen] = one.scores.score[better]
+        novelty[chosen] = one.novelty[better]
+    for one in learners if experts else []:
+        result = np.where(one.novelty < novelty, one.model.number, result)
+        novelty = np.minimum(one.novelty, novelty)
+    return result
+
+
+def probabilities(
+    route: NDArray[np.int64],
+    evaluated: Sequence[Evaluated],
+    models: Sequence[Model],
+    X: NDArray,
+    n_classes: int,
+) -> NDArray[np.float64]:
+    """Return the probability of every class: (samples, classes), by each sample's model.
+
+    Where that model has no classes yet, the other model that knows the sample best answers; where
+    there is none, all classes are equally probable.
+    """
+    result = np.full((len(X), n_classes), 1.0 / max(n_classes, 1))
+    able = [one for one in evaluated if one.model.classes]
+    scored = {one.model.number: one for one in evaluated}
+    for number in np.unique(route).tolist():
+        chosen = np.flatnonzero(route == number)
+        model = next(m for m in models if m.number == number)
+        if model.classes:
+            values = own_probabilities(model, scored.get(number), chosen, X)
+            write(result, chosen, model, values)
+        elif able:
+            scores = np.full((len(able), len(X)), np.inf)
+            for i, one in enumerate(able):
+                scores[i, one.rows] = one.scores.score
+            best = scores[:, chosen].argmin(axis=0)
+            for i, one in enumerate(able):
+                rows = chosen[best == i]
+                write(result, rows, one.model, own_probabilities(one.model, one, rows, X))
+    return result
+
+
+def own_probabilities(
+    model: Model, evaluated: Evaluated | None, rows: NDArray[np.int64], X: NDArray
+) -> NDArray[np.float64]:
+    """Return a model's class probabilities of some samples, from its scores where it has any."""
+    if evaluated is None:
+        return probabilities_of(model, X[rows])
+    place = np.full(len(X), -1)
+    place[evaluated.rows] = np.arange(len(evaluated.rows))
+    if (place[rows] < 0).any():  # another model of its group was selected for these samples
+        return probabilities_of(model, X[rows])
+    return evaluated.scores.of(place[rows]).probabilities
+
+
+def probabilities_of(model: Model, X: NDArray) -> NDArray[np.float64]:
+    """Evaluate samples that a model has not scored."""
+    return model.probabilities(X) if isinstance(model, Learner) else model.evaluate(X).probabilities
+
+
+def write(result: NDArray, rows: NDArray[np.int64], model: Any, values: NDArray) -> None:
+    """Write a model's class probabilities into the columns of its classes."""
+    if len(rows):
+        result[rows] = 0.0
+        result[np.ix_(rows, np.array(model.classes))] = values
+
+
+def is_known(models: Sequence[Model], X: NDArray, false_alarms: float) -> NDArray[np.bool_]:
+    """Return whether some model knows each sample, at this rate of false alarms."""
+    result = np.zeros(len(X), bool)
+    for model in models:
+        scores = model.evaluate(X)
+        result |= model.calibration.known(scores.log_error, scores.group, false_alarms)
+    return result
+
+
+def conflicts(route: NDArray[np.int64], models: Sequence[Any], X: NDArray) -> NDArray[np.bool_]:
+    """Return which inputs contradict the prediction of each sample's model: (samples, inputs)."""
+    result = np.zeros(X.shape, bool)
+    for model in models:
+        chosen = route == model.number
+        if chosen.any():
+            result[chosen] = model.conflicted(X[chosen])[:, : X.shape[1]]
+    return result

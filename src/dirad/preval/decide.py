@@ -1,0 +1,239 @@
+"""Whose is a batch? Pure functions from the models' scores and the labels to a decision.
+
+Every calibrated model tests every batch. A batch that a model knows goes to it. One that no model
+knows as a whole is split: samples that some model knows go to that model, the others to a new one.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dirad.preval.buffer import UNLABELLED
+from dirad.preval.calibration import Calibration, ScoreSum, sidak, two_sided
+from dirad.preval.events import Verdict
+from dirad.preval.expert import STABLE, Expert, Scores
+from dirad.preval.learner import Learner
+from dirad.preval.settings import Settings
+
+Model = Learner | Expert
+
+MOSTLY_NEW = 0.2  # share of known samples below which a batch is altogether new
+
+
+class Judgement(NamedTuple):
+    """What one model makes of a batch."""
+
+    model: Model
+    scores: Scores
+    verdict: Verdict
+    label_errors: NDArray[np.bool_]  # which labels differ from the predicted ones
+    calibration: Calibration  # by which wrong answers are tested
+
+    @property
+    def score_sum(self) -> ScoreSum:
+        """The sum of the normal scores of the batch."""
+        return self.calibration.score_sum(self.scores.log_error, self.scores.group)
+
+
+class Unknown(NamedTuple):
+    """No model is calibrated yet: the batch goes to the one that learns."""
+
+
+class Known(NamedTuple):
+    """A model knows the whole batch."""
+
+    model: int
+    p: float
+
+
+class Mixed(NamedTuple):
+    """Several models together know the batch."""
+
+    model: NDArray[np.int64]  # (samples,) that knows each sample
+    p: float
+
+    @property
+    def largest(self) -> int:
+        """The model that knows most of the samples."""
+        models, counts = np.unique(self.model, return_counts=True)
+        return int(models[counts.argmax()])
+
+
+class New(NamedTuple):
+    """Some samples are of a new task, or all."""
+
+    model: NDArray[np.int64]  # (samples,) that knows each sample, where it is not novel
+    novel: NDArray[np.bool_]  # (samples,)
+    p: float
+
+
+Decision = Unknown | Known | Mixed | New
+
+
+def judge(model: Model, X: NDArray, y: NDArray[np.int64] | None = None) -> Judgement:
+    """Evaluate a batch by one model, and test it against the model's held-out samples."""
+    scores = model.evaluate(X)
+    settings = model.settings
+    y = np.full(len(X), UNLABELLED) if y is None or not settings.labels_in_detection else y
+    labelled = y != UNLABELLED
+    calibration = model.label_calibration if labelled.any() else model.calibration
+    wrong = model.label_errors(scores.label, y)
+    total = calibration.score_sum(scores.log_error, scores.group)
+    p = p_inputs = two_sided(calibration.z(total))
+    p_labels = float("nan")
+    if labelled.any():
+        # A finished model that learned no class does not know what labels mean.
+        without_classes = model.phase == STABLE and not model.classes
+        p_labels = 0.0 if without_classes else calibration.p_labels(y[labelled], wrong[labelled])
+        p = sidak(min(p_inputs, p_labels))
+    limit = 1.0 - settings.false_alarms
+    verdict = Verdict(model.number, 1.0 - p, limit, p, p_inputs, p_labels)
+    return Judgement(model, scores, verdict, wrong, calibration)
+
+
+def decide(
+    judgements: Sequence[Judgement],
+    y: NDArray[np.int64],
+    settings: Settings,
+    latest: int | None,
+) -> Decision:
+    """Decide which model, or models, a batch goes to; `latest` took the last one."""
+    if not judgements:
+        return Unknown()
+    known = [one.verdict for one in judgements if one.verdict.validated]
+    if known:
+        # The model in use is kept as long as it knows what it sees.
+        best = max(known, key=lambda v: (v.model == latest, v.p))
+        return Known(best.model, best.p)
+    if not settings.labels_in_detection:
+        y = np.full(len(y), UNLABELLED)
+    return split(one_per_group(judgements), y, settings.false_alarms, judgements)
+
+
+def one_per_group(judgements: Sequence[Judgement]) -> list[Judgement]:
+    """Return of models with the same inputs the one whose labels fit best: rules do not mix."""
+    best: dict[int, int] = {}
+    for i, one in enumerate(judgements):
+        j = best.get(one.model.group)
+        if j is None or one.verdict.p_labels > judgements[j].verdict.p_labels:
+            best[one.model.group] = i
+    return [judgements[i] for i in sorted(best.values())]
+
+
+def split(
+    judgements: Sequence[Judgement],
+    y: NDArray[np.int64],
+    false_alarms: float,
+    everyone: Sequence[Judgement],
+) -> Mixed | New:
+    """Assign each sample to the model that knows it best, and say which none of them knows."""
+    wrong_by_model = np.array([one.label_errors for one in judgements])
+    wrong: NDArray[np.bool_] = np.logical_and.reduce(wrong_by_model, axis=0)
+    scores = np.array([one.scores.score for one in judgements])
+    # A label that only some models give speaks for these.
+    place = np.argmin(np.where(wrong_by_model & ~wrong, np.inf, scores), axis=0)
+    model = np.array([one.model.number for one in judgements])[place]
+    p_new = max(one.verdict.p for one in everyone)
+
+    normal_scores, z = combined_z(judgements, place)
+    labelled = y != UNLABELLED
+    p_errors = 1.0
+    if labelled.any():
+        p_errors = max(one.calibration.p_labels(y[labelled], wrong[labelled]) for one in judgements)
+    # The best of several models was taken, so that low errors are not unusual here.
+    p = float(ndtr(-z))
+    if labelled.any():
+        p = sidak(min(p, p_errors))
+    too_usual = p >= false_alarms and z < 0 and len(np.unique(place)) == 1
+    if is_another_rule(judgements, y, wrong, false_alarms) or too_usual:
+        return New(model, np.ones(len(y), bool), p_new)
+    told = told_by_labels(judgements, y, wrong, normal_scores, p_errors, false_alarms)
+    novel = novel_samples(normal_scores, wrong, told)
+    # An expert that learned no class cannot learn one: what it knows is learned again.
+    untaught = np.array([one.model.phase == STABLE and not one.model.classes for one in judgements])
+    if (labelled & untaught[place]).any():
+        return New(model, novel | untaught[place], p_new)
+    if p >= false_alarms and not novel.all():
+        return Mixed(model, p)
+    return New(model, novel, p_new)
+
+
+def combined_z(
+    judgements: Sequence[Judgement], place: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], float]:
+    """Return the normal score of each sample by its own model, and the z statistic of all."""
+    normal_scores, variance = np.zeros(len(place)), 0.0
+    for i, one in enumerate(judgements):
+        own = place == i
+        if own.any():
+            part = one.scores.of(own)
+            normal_scores[own] = one.calibration.normal_scores(part.log_error, part.group)
+            rows = one.calibration.score_sum(part.log_error, part.group).rows
+            variance += (own.mean() * one.calibration.mean_deviation(rows)) ** 2
+    return normal_scores, float(normal_scores.mean()) / float(np.sqrt(variance))
+
+
+def told_by_labels(
+    judgements: Sequence[Judgement],
+    y: NDArray[np.int64],
+    wrong: NDArray[np.bool_],
+    normal_scores: NDArray[np.float64],
+    p_errors: float,
+    false_alarms: float,
+) -> NDArray[np.bool_]:
+    """Return for which samples labels tell whether they are new.
+
+    They do where classes that nobody learned show that something is new; a label of a known class
+    may be right by chance.
+    """
+    classes = np.unique(np.concatenate([one.model.own_classes for one in judgements]))
+    unknown_classes = wrong.any() and np.mean(np.isin(y[wrong], classes)) < 0.5
+    told = (y != UNLABELLED) & (p_errors < false_alarms) & unknown_classes
+    right = told & ~wrong
+    if right.any():  # a known class that now looks different is not of the known task
+        z = float(normal_scores[right].mean() * np.sqrt(np.count_nonzero(right)))
+        if ndtr(-z) < false_alarms:
+            told &= wrong
+    return told
+
+
+def is_another_rule(
+    judgements: Sequence[Judgement],
+    y: NDArray[np.int64],
+    wrong: NDArray[np.bool_],
+    false_alarms: float,
+) -> bool:
+    """Does a model know these inputs, and these classes, but not with these labels?
+
+    Then the batch is not a mixture, in which some samples are new: all follow another rule. A label
+    that another model gives is no sign of it: `wrong` are the labels that none gives.
+    """
+    for one in judgements:
+        known_classes = np.isin(y[one.label_errors & wrong], one.model.own_classes)
+        if (
+            one.verdict.p_inputs >= false_alarms > one.verdict.p_labels
+            and len(known_classes) > 0.5 * np.count_nonzero(one.label_errors)
+            and known_classes.mean() > 0.5
+        ):
+            return True
+    return False
+
+
+def novel_samples(
+    normal_scores: NDArray, wrong: NDArray[np.bool_], told: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return which samples are of a task that no model knows.
+
+    Of those that labels tell of, the wrong ones. Of the others: half of all known samples have a
+    normal score below 0, so that twice as many as do are known, and the most unusual ones are not.
+    """
+    new = wrong & told
+    others = np.flatnonzero(~told)
+    if len(others):
+        known = min(1.0, 2.0 * float(np.mean(normal_scores[others] < 0)))
+        count = max(round((1.0 - known) * len(others)), 0 if told.any() else 1)
+        new[others[np.argsort(-normal_scores[others], kind="stable")[:count]]] = True
+    return np.ones(len(new), bool) if np.mean(~new) < MOSTLY_NEW else new

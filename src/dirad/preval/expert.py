@@ -1,0 +1,241 @@
+"""A finished model of one task. It never changes.
+
+L0 answers; L1 predicts the states of L0's nodes; the errors of L1 on held-out samples tell how
+unusual a new sample is. `evaluate` computes all that is asked of a model in one pass.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from dirad.core.network import Network
+from dirad.core.propagate import respond
+from dirad.history import History
+from dirad.preval.buffer import UNLABELLED
+from dirad.preval.calibration import Calibration
+from dirad.preval.input_units import InputScaling, InputUnits
+from dirad.preval.linear_predictor import LinearPredictor
+from dirad.preval.posterior import Evidence, class_evidence, l0_evidence, power_mean
+from dirad.preval.predictor import Predictor
+from dirad.preval.settings import Settings
+from dirad.preval.validation import ErrorStats, conflict_ratio, conflicted
+
+MIN_ERROR = 1e-12  # added to mean squared errors, whose logarithm is taken
+# The error of a sample counts as the likelihood error^(−n/2) of n normal errors of unknown
+# variance; beyond some 16 inputs errors are correlated, and more of them add no information.
+MAX_EXPONENT = 8.0
+GROWING_L0, GROWING_L1, STABLE = "L0", "L1", "stable"  # phases of a model
+
+
+class Scores(NamedTuple):
+    """What a model computes for some samples."""
+
+    score: NDArray[np.float64]  # the sample goes to the model with the lowest
+    log_error: NDArray[np.float64]  # ln of the prediction error, which is tested
+    group: NDArray[np.int64]  # of the calibration
+    label: NDArray[np.int64]  # the most probable class, or UNLABELLED where there is none
+    neg_log_posterior: NDArray[np.float64]  # (samples, classes) up to a constant per sample
+
+    def of(self, chosen: NDArray) -> "Scores":
+        """Return the scores of some of the samples."""
+        return Scores(*(column[chosen] for column in self))
+
+    @property
+    def probabilities(self) -> NDArray[np.float64]:
+        """The probability of each of the model's classes: (samples, classes)."""
+        return softmax(-self.neg_log_posterior, axis=1)
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """All that turns inputs into `Scores`."""
+
+    settings: Settings
+    network: Network  # L0
+    first_output: int  # outputs before it belong to the model that this one is built on
+    classes: tuple[int, ...]  # the class of each output from there on
+    scaling: InputScaling
+    units: InputUnits
+    predictor: Predictor | LinearPredictor
+    evidence_weights: tuple[float, float]  # of L0 and the gating network; of prediction errors
+    error_stats: ErrorStats | None = None  # of L1's targets, where L1 was grown
+    by_class: bool = False  # are samples grouped by predicted class for calibration?
+
+    def outputs(self, X: NDArray) -> NDArray[np.float64]:
+        """Return L0's outputs: (samples, classes)."""
+        return respond(self.network, self.scaling.clipped(X))[:, self.first_output :]
+
+    @property
+    def exponent(self) -> float:
+        """The power of the error by which clusters that predict better are more likely."""
+        if isinstance(self.predictor, LinearPredictor):
+            return MAX_EXPONENT
+        return min(MAX_EXPONENT, 0.5 * max(np.count_nonzero(self.predictor.is_input), 1))
+
+    def evaluate(self, X: NDArray) -> Scores:
+        """Return the scores of samples, in one pass through all networks."""
+        errors, evidence, conflicts = self._pass(X)
+        if not self.classes:
+            posterior = np.zeros((len(X), 0))
+            label = np.full(len(X), UNLABELLED)
+        else:
+            posterior = evidence.combined(self.evidence_weights)
+            label = np.array(self.classes)[posterior.argmin(axis=1)]
+        error = power_mean(errors, self.exponent) if errors.shape[1] > 1 else errors[:, 0]
+        grouped = self.by_class and bool(self.classes)
+        group = posterior.argmin(axis=1) if grouped else np.zeros(len(X), np.int64)
+        score = error if conflicts is None else conflicts
+        return Scores(score, np.log(error), group, label, posterior)
+
+    def evidence(self, X: NDArray) -> Evidence:
+        """Return what speaks for each class, before it is weighted."""
+        return self._pass(X)[1]
+
+    def _pass(self, X: NDArray) -> tuple[NDArray, Evidence, NDArray | None]:
+        """Return mean squared errors by cluster, the evidence, and conflict ratios if needed."""
+        predictor = self.predictor
+        evidence = l0_evidence(self.outputs(X))
+        if isinstance(predictor, LinearPredictor):
+            squares = (predictor.errors(X / self.units.unit) ** 2).mean(axis=1)
+            return squares[:, None] + MIN_ERROR, evidence, None
+        states = predictor.states.of(self.scaling.apply(X))
+        by_cluster = self.settings.score == "modes"
+        if by_cluster:
+            squares = predictor.squared_errors_by_cluster(states)
+        else:
+            squares = predictor.squared_errors(states)
+        errors = squares / np.count_nonzero(predictor.is_input) + MIN_ERROR
+        clusters = predictor.clusters
+        if clusters is not None and self.classes and clusters.cover(self.classes):
+            exponent = self.exponent if by_cluster else None
+            evidence = class_evidence(
+                evidence, clusters, clusters.weights(states), errors, exponent, self.classes
+            )
+        conflicts = None
+        if self.settings.score == "conflicts" and self.error_stats is not None:
+            found = np.abs(predictor.scaled_predictions(states) - states[:, predictor.targets])
+            conflicts = conflict_ratio(found, self.error_stats, self.settings.T_conf)
+        return errors, evidence, conflicts
+
+
+@dataclass(frozen=True, eq=False)
+class Expert:
+    """A finished model: it evaluates samples, and knows what is usual for its task."""
+
+    number: int
+    seed: int
+    evaluator: Evaluator
+    calibration: Calibration
+    history: History  # of L0
+    group: int  # models of one group know the same inputs and give different answers
+    inherited: int  # parameters of L0 that belong to the model that this one is built on
+    base: "Expert | None" = None  # that model (models="shared")
+
+    phase = STABLE
+    is_calibrated = True
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Expert":
+        return self  # immutable: copies of a system share it
+
+    def __repr__(self) -> str:
+        l1 = f", L1 with {self.l1.n_parameters:,} parameters" if self.l1 is not None else ""
+        return f"Model {self.number} (stable): L0 with {self.network.n_edges} edges{l1}"
+
+    @property
+    def settings(self) -> Settings:
+        """The constants of PREVAL."""
+        return self.evaluator.settings
+
+    @property
+    def network(self) -> Network:
+        """L0."""
+        return self.evaluator.network
+
+    @property
+    def l1(self) -> Predictor | None:
+        """L1, if one was grown."""
+        predictor = self.evaluator.predictor
+        return predictor if isinstance(predictor, Predictor) else None
+
+    @property
+    def error_stats(self) -> ErrorStats | None:
+        """The distribution of L1's errors on held-out samples."""
+        return self.evaluator.error_stats
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The class of each of L0's outputs."""
+        return self.evaluator.classes
+
+    @property
+    def own_classes(self) -> NDArray[np.int64]:
+        """The frequent classes: a few samples of others may be stray ones."""
+        return np.array(self.calibration.frequent, np.int64)
+
+    @property
+    def label_calibration(self) -> Calibration:
+        """The calibration by which wrong answers are tested."""
+        return self.calibration
+
+    def label_errors(self, label: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which labels y differ from the predicted ones; unlabelled samples do not."""
+        return (y != UNLABELLED) & (label != y)
+
+    def scaled(self, X: NDArray) -> NDArray[np.float64]:
+        """Return inputs as the networks see them."""
+        return self.evaluator.scaling.apply(X)
+
+    def evaluate(self, X: NDArray) -> Scores:
+        """Return the scores of samples, in one pass through all networks."""
+        return self.evaluator.evaluate(X)
+
+    def respond(self, X: NDArray) -> NDArray[np.float64]:
+        """Return L0's outputs: (samples, classes)."""
+        return self.evaluator.outputs(X)
+
+    def errors(self, X: NDArray) -> NDArray[np.float64]:
+        """Return |prediction − state| of the nodes that L1 predicts: (samples, nodes)."""
+        return np.zeros((len(X), 0)) if self.l1 is None else self.l1.errors(self.scaled(X))
+
+    def predicted_inputs(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return which inputs L1 predicts, and their predicted values: (samples, these inputs)."""
+        if self.l1 is None:
+            return np.zeros(0, np.int64), np.zeros((len(X), 0))
+        chosen, scaling = self.l1.is_input, self.evaluator.scaling
+        inputs = self.l1.nodes[chosen]
+        predicted = self.l1.predictions(self.scaled(X))[:, chosen]
+        return inputs, predicted * scaling.spread[inputs] + scaling.offset[inputs]
+
+    def conflicted(self, X: NDArray) -> NDArray[np.bool_]:
+        """Return which of L0's nodes are conflicted, per sample: (samples, nodes of L0)."""
+        result = np.zeros((len(X), self.network.n_inputs + len(self.network.units)), bool)
+        if self.l1 is not None and self.error_stats is not None:
+            found = conflicted(self.errors(X), self.error_stats, self.settings.T_conf)
+            result[:, self.l1.nodes] = found
+        return result
+
+    @property
+    def n_parameters(self) -> int:
+        """Every number that the model keeps."""
+        stats = 0 if self.error_stats is None else len(self.error_stats.mean)
+        total = self.network.n_parameters + 2 * stats + 2
+        total += 2 * self.network.n_inputs - self.inherited + len(self.evaluator.evidence_weights)
+        total += self.evaluator.predictor.n_parameters + self.calibration.n_stored
+        if self.l1 is not None and self.l1.clusters is not None:
+            total += self.l1.clusters.n
+        return total
+
+
+def with_bases(models: Sequence[Any]) -> dict[int, Any]:
+    """Return models by number, with those that they are built on, removed ones included."""
+    result: dict[int, Any] = {}
+    for model in models:
+        below = model
+        while below is not None:
+            result[below.number] = below
+            below = below.base
+    return result

@@ -1,0 +1,84 @@
+"""Scaling of the inputs: units common to all models of a system, and a scaling per model."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.core.magnitudes import center_and_spread
+
+MAX_SPREADS = 1e6  # inputs of L0 are clipped to this many spreads from their mean
+MIN_SPREAD = 0.1  # of an input, as a share of the root mean square of all
+UNEVEN = 10.0  # times the median range: inputs that differ by more have units of their own
+
+
+class InputUnits:
+    """Learned once, from the first samples, and then fixed: so scores of models are comparable."""
+
+    def __init__(self) -> None:
+        self._unit: NDArray[np.float64] | None = None
+
+    def learn(self, X: NDArray) -> None:
+        """Take the units from these samples, if there are none yet.
+
+        Inputs of similar range, such as pixels, keep their proportions and share a unit; where
+        some range is ten times the median, each input has its own. A constant input gets the median
+        unit.
+        """
+        if self.is_known:
+            return
+        spread = center_and_spread(X)[1]
+        with np.errstate(over="ignore"):
+            span = np.where(spread > 0, np.ptp(X, axis=0), 0.0)
+        varied = span[span > 0]
+        if len(varied) and varied.max() > UNEVEN * np.median(varied):
+            median = float(np.median(spread[spread > 0]))
+            self._unit = np.where(spread > 0, spread, median)
+        else:
+            # Squared as multiples of a power of two, which is exact, so that nothing overflows.
+            exponent = np.frexp(spread.max(initial=0.0))[1]
+            mean_square = np.mean(np.ldexp(spread, -exponent) ** 2)
+            self._unit = np.full(X.shape[1], float(np.ldexp(np.sqrt(mean_square), exponent)) or 1.0)
+
+    @property
+    def is_known(self) -> bool:
+        """Have the units been learned?"""
+        return self._unit is not None
+
+    @property
+    def unit(self) -> NDArray[np.float64]:
+        """The units: (inputs,)."""
+        assert self._unit is not None
+        return self._unit
+
+    @property
+    def n_stored(self) -> int:
+        """Numbers kept."""
+        return 0 if self._unit is None else len(np.unique(self._unit))
+
+
+@dataclass(frozen=True)
+class InputScaling:
+    """Inputs are standardized by the mean and spread of a task's first samples."""
+
+    offset: NDArray[np.float64]  # (inputs,)
+    spread: NDArray[np.float64]  # (inputs,)
+
+    def apply(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the standardized inputs."""
+        return (X - self.offset) / self.spread
+
+    def clipped(self, X: NDArray) -> NDArray[np.float64]:
+        """Return standardized inputs, clipped so that float32 holds the squares of products."""
+        return np.clip(self.apply(X), -MAX_SPREADS, MAX_SPREADS)
+
+
+def fit_scaling(X: NDArray, unit: NDArray[np.float64]) -> InputScaling:
+    """Return the scaling by the mean and spread of samples.
+
+    An input that did not vary yet may vary later: then by about as much as the others.
+    """
+    offset, spread = center_and_spread(X)
+    floor = MIN_SPREAD * float(np.sqrt(np.mean((spread / unit) ** 2)))
+    spread = np.maximum(spread, floor * unit) if floor > 0 else np.ones(len(spread))
+    return InputScaling(offset, spread)

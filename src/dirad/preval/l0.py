@@ -1,0 +1,79 @@
+"""L0 of our models in training: outputs are added as classes appear."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.core.network import LOGISTIC, Network
+from dirad.growth.adapt import Adaptation, Desk, new_data
+from dirad.growth.state import N_SAMPLES, new_state, with_output
+from dirad.history import History
+from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT
+from dirad.preval.frozen_base import grow_on_top_of
+from dirad.preval.settings import Settings, weight_decay_for
+
+REGROW_FACTOR = 2  # times as many labels as at its start, for which L0 is grown again
+
+
+@dataclass
+class L0Training:
+    """A network that is trained on the labelled samples at hand."""
+
+    adaptation: Adaptation
+    first_output: int  # outputs before it belong to the model that this one is built on
+    classes: list[int] = field(default_factory=list)  # of each output from there on
+    labels_at_start: int = 0  # labelled samples when the training began
+    history: History = field(default_factory=History)
+
+    @property
+    def network(self) -> Network:
+        """The network as it is now."""
+        return self.adaptation.state.network
+
+    @property
+    def begun(self) -> bool:
+        """Was a training step taken?"""
+        return self.adaptation.state.step > 0
+
+    def is_outgrown(self, y: NDArray[np.int64]) -> bool:
+        """Was it grown from far fewer labels, or fewer classes, than there are now?"""
+        if len(np.setdiff1d(np.unique(y), self.classes)):
+            return True
+        # Of the very first samples none was held out: L0 must not have learned from them.
+        many = len(y) > REGROW_FACTOR * self.labels_at_start
+        return many or self.labels_at_start <= MIN_SAMPLES_TO_HOLD_OUT
+
+    def must_restart(self, y: NDArray[np.int64]) -> bool:
+        """Is it stable, and grown from so few labels that it should be grown again?"""
+        many = len(y) > REGROW_FACTOR**2 * self.labels_at_start
+        return self.adaptation.stable and many and self.is_outgrown(y)
+
+    def advance(self, X: NDArray, y: NDArray[np.int64], settings: Settings, steps: int) -> None:
+        """Take training steps on scaled inputs and their class codes."""
+        decay = weight_decay_for(settings.l0, len(y))
+        if decay != self.adaptation.params.prior:
+            params = self.adaptation.params.replace(prior=decay)
+            self.adaptation = Adaptation(self.adaptation.state, params)
+        for code in np.unique(y):
+            if code not in self.classes:
+                self.classes.append(int(code))
+                self.adaptation.replace(with_output(self.adaptation.state))
+        state = self.adaptation.state
+        state.clock[N_SAMPLES] = len(y)
+        targets = np.zeros((len(y), state.network.n_outputs))
+        targets[:, self.first_output :] = y[:, None] == np.array(self.classes)
+        data = new_data(X, targets, settings.l0)
+        desk = Desk(settings.l0, len(y))
+        self.history.extend(self.adaptation.advance(data, state.step + steps, desk))
+
+
+def new_l0(settings: Settings, seed: int, n_inputs: int, base: Network | None) -> L0Training:
+    """Return an L0 without classes: from inputs alone, or on top of a finished network."""
+    params = settings.l0
+    if base is None:
+        state = new_state(n_inputs, 0, transfer=LOGISTIC, seed=seed)
+    else:
+        state = grow_on_top_of(base, seed)
+        params = params.replace(max_edges=params.max_edges + state.network.n_edges)
+    return L0Training(Adaptation(state, params), state.network.n_outputs)

@@ -1,0 +1,80 @@
+"""From L0's outputs, mixture weights and prediction errors to class probabilities."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+
+from dirad.preval.clusters import Clusters
+
+MIN_PROBABILITY = 1e-12
+# Prior of the weights: ln(w₀/w₁) and ln(w₁) are normal. Networks are overconfident: w₀ is lower.
+PRIOR_RATIO = 0.3
+RATIO_DEVIATION, LEVEL_DEVIATION = 2.0, 2.0
+
+
+class Evidence(NamedTuple):
+    """−ln of what each class is given: (samples, classes)."""
+
+    answers: NDArray[np.float64]  # by L0 and the gating network
+    errors: NDArray[np.float64]  # by the prediction errors of its clusters; 0 where unknown
+
+    def combined(self, weights: tuple[float, float]) -> NDArray[np.float64]:
+        """Return −ln of the posterior, up to a constant per sample."""
+        return weights[0] * self.answers + weights[1] * self.errors
+
+
+def power_mean(errors: NDArray, exponent: float) -> NDArray[np.float64]:
+    """Return the power mean of each row, with −exponent: close to its smallest value.
+
+    >>> power_mean(np.array([[1.0, 1.0], [1.0, 100.0]]), 8.0).round(3).tolist()
+    [1.0, 1.091]
+    """
+    least = errors.min(axis=1, keepdims=True)
+    return least[:, 0] * np.mean((least / errors) ** exponent, axis=1) ** (-1.0 / exponent)
+
+
+def l0_evidence(outputs: NDArray) -> Evidence:
+    """Return the evidence of L0's logistic outputs alone."""
+    if not outputs.shape[1]:
+        return Evidence(outputs, outputs)
+    inside = np.clip(outputs, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+    odds = np.log(inside / (1.0 - inside))
+    answers = np.logaddexp.reduce(odds, axis=1, keepdims=True) - odds
+    return Evidence(answers, np.zeros(answers.shape))
+
+
+def class_evidence(
+    l0: Evidence,
+    clusters: Clusters,
+    weights: NDArray,
+    errors: NDArray,
+    exponent: float | None,
+    classes: Sequence[int],
+) -> Evidence:
+    """Add the mixture weights and, given an exponent, the prediction errors of clusters."""
+    share = clusters.by_class(weights, classes)
+    answers = l0.answers - np.log(np.maximum(share, MIN_PROBABILITY))
+    if exponent is None:
+        return Evidence(answers, l0.errors)
+    likelihood = softmax(-exponent * np.log(errors), axis=1)
+    share = clusters.by_class(likelihood, classes)
+    return Evidence(answers, -np.log(np.maximum(share, MIN_PROBABILITY)))
+
+
+def fit_evidence_weights(evidence: Evidence, columns: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the weights that maximize the posterior of the right columns, on held-out samples."""
+    rows = np.arange(len(columns))
+
+    def cost(logs: NDArray) -> float:
+        posterior = evidence.combined((np.exp(logs[0]), np.exp(logs[1])))
+        missed = logsumexp(-posterior, axis=1) + posterior[rows, columns]
+        ratio = (logs[0] - logs[1] - np.log(PRIOR_RATIO)) / RATIO_DEVIATION
+        return float(np.sum(missed) + 0.5 * ratio**2 + 0.5 * (logs[1] / LEVEL_DEVIATION) ** 2)
+
+    first = np.array([np.log(PRIOR_RATIO), 0.0])
+    found = minimize(cost, first, method="L-BFGS-B", bounds=[(-6.0, 3.0)] * 2)
+    return float(np.exp(found.x[0])), float(np.exp(found.x[1]))

@@ -1,0 +1,183 @@
+"""A finished L1: it predicts the states of L0's nodes, and never changes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.core.compose import GATE_PARAMETERS, gated_parts
+from dirad.core.network import Network
+from dirad.core.propagate import node_states, respond
+from dirad.preval.clusters import Clusters
+from dirad.preval.connectivity import is_output, live_nodes
+from dirad.preval.validation import squared_sum
+
+CHUNK = 512  # samples whose errors by cluster are held at a time
+
+
+@dataclass(frozen=True)
+class L0States:
+    """The states of L0's nodes as L1 sees them: scaled, followed by earlier predictions."""
+
+    network: Network  # L0
+    nodes: NDArray[np.int64]  # numbers of L0's nodes, inputs first
+    offset: NDArray[np.float64]  # (nodes,) subtracted from a state
+    spread: NDArray[np.float64]  # (nodes,) by which it is divided then
+    earlier: tuple["Predictor", ...] = ()  # models that this one is built on (models="shared")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "L0States":
+        return self  # immutable: copies share it
+
+    @property
+    def n(self) -> int:
+        """The number of states: of L0's nodes, and one per input and earlier model."""
+        return len(self.nodes) + len(self.earlier) * self.network.n_inputs
+
+    def of(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the states for inputs as L0 sees them: (samples, states)."""
+        before: list[NDArray] = []  # each earlier model uses the predictions of those before it
+        for one in self.earlier:
+            before.append(one.predicted_inputs(one.states._given(X, before)))
+        return self._given(X, before)
+
+    def _given(self, X: NDArray, before: Sequence[NDArray]) -> NDArray[np.float64]:
+        """Return the states, given what the earlier models predict of the inputs."""
+        n_inputs = self.network.n_inputs
+        own = np.empty((len(X), len(self.nodes)))
+        own[:, :n_inputs] = X
+        own[:, n_inputs:] = node_states(self.network, X, self.nodes[n_inputs:])
+        spread = self.spread[:n_inputs]
+        first = 0 if (spread != 1.0).any() else n_inputs  # inputs that need no scaling
+        own[:, first:] -= self.offset[first:]
+        own[:, first:] /= self.spread[first:]
+        return np.hstack([own, *(part / spread for part in before)]) if before else own
+
+
+def observe(
+    network: Network,
+    X: NDArray,
+    *,
+    standardize: bool,
+    input_scale: NDArray | None = None,
+    earlier: Sequence["Predictor"] = (),
+) -> L0States:
+    """Return how L1 sees the states of an L0: scaled by their range, or mean and deviation, on X.
+
+    Inputs are multiplied by `input_scale`, so that errors of all inputs count in the same units.
+    """
+    nodes = live_nodes(network)
+    # Inputs and outputs are scaled already; the states of hidden nodes take any range.
+    hidden = (nodes >= network.n_inputs) & ~is_output(network, nodes)
+    states = node_states(network, X, nodes)
+    if standardize:
+        low, span = states.mean(axis=0), states.std(axis=0)
+    else:
+        low, span = states.min(axis=0), np.ptp(states, axis=0)
+    offset = np.where(hidden, low, 0.0)
+    spread = np.where(hidden & (span > 0), span, 1.0)
+    if input_scale is not None:
+        spread[: network.n_inputs] = 1.0 / input_scale
+    return L0States(network, nodes, offset, spread, tuple(earlier))
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """One network that predicts the targets, gated by the clusters where there are any."""
+
+    states: L0States
+    targets: NDArray[np.int64]  # columns of the states that are predicted
+    network: Network | None  # states (and mixture weights) -> targets; None where none is predicted
+    clusters: Clusters | None
+    steps_taken: list[int]  # by each pathway in training
+    progress: tuple[NDArray, NDArray, NDArray]  # per step: mean squared error, edges, hidden nodes
+
+    @property
+    def nodes(self) -> NDArray[np.int64]:
+        """The nodes of L0 that are predicted: (targets,)."""
+        return self.states.nodes[self.targets]
+
+    @property
+    def is_input(self) -> NDArray[np.bool_]:
+        """Which of the targets are inputs of L0: (targets,)."""
+        return self.nodes < self.states.network.n_inputs
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters that have pathways of their own; 1 where there are none."""
+        return 1 if self.clusters is None else self.clusters.n
+
+    def scaled_predictions(self, states: NDArray) -> NDArray[np.float64]:
+        """Return the predicted states of the targets, scaled: (samples, targets)."""
+        if self.network is None:
+            return np.zeros((len(states), 0))
+        if self.clusters is not None:
+            states = np.hstack([states, self.clusters.weights(states)])
+        return respond(self.network, states)
+
+    def predictions(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the predicted states of the targets in L0's own units: (samples, targets)."""
+        scaled = self.scaled_predictions(self.states.of(X))
+        return scaled * self.states.spread[self.targets] + self.states.offset[self.targets]
+
+    def predicted_inputs(self, states: NDArray) -> NDArray[np.float64]:
+        """Return the prediction of every input, 0 where there is none: (samples, inputs)."""
+        result = np.zeros((len(states), self.states.network.n_inputs))
+        if self.network is not None:
+            inputs = self.is_input
+            scaled = self.scaled_predictions(states)[:, inputs]
+            result[:, self.nodes[inputs]] = scaled * self.states.spread[self.targets[inputs]]
+        return result
+
+    def errors(self, X: NDArray) -> NDArray[np.float64]:
+        """Return |prediction − state| of the targets: (samples, targets)."""
+        states = self.states.of(X)
+        return np.abs(self.scaled_predictions(states) - states[:, self.targets])
+
+    def squared_errors(self, states: NDArray) -> NDArray[np.float64]:
+        """Return the sum of squared errors of the inputs: (samples, 1)."""
+        errors = np.abs(self.scaled_predictions(states) - states[:, self.targets])
+        return squared_sum(errors[:, self.is_input])[:, None]
+
+    def squared_errors_by_cluster(self, states: NDArray) -> NDArray[np.float64]:
+        """Return the sum of squared errors of the inputs by cluster: (samples, clusters)."""
+        parts = [states[start : start + CHUNK] for start in range(0, len(states), CHUNK)]
+        return np.concatenate([squared_sum(self.errors_by_cluster(p)) for p in parts or [states]])
+
+    def errors_by_cluster(self, states: NDArray) -> NDArray[np.float64]:
+        """Return prediction − state of the inputs, by cluster: (samples, inputs, clusters).
+
+        Each cluster predicts by itself, as if its gate were open and all others closed.
+        """
+        inputs = np.flatnonzero(self.is_input)
+        if self.network is None or self.clusters is None:
+            errors = np.abs(self.scaled_predictions(states) - states[:, self.targets])
+            return errors[:, inputs, None]
+        actual = states[:, self.targets[inputs], None]
+        parts = gated_parts(self.network, self.clusters.n)
+        unit, constant = parts.unit[inputs], parts.constant[inputs]
+        grown = unit >= 0
+        nodes, column = np.unique(unit[grown], return_inverse=True)
+        opened = np.hstack([states, np.ones((len(states), self.clusters.n))])
+        found = node_states(self.network, opened, self.network.n_inputs + nodes)
+        predicted = np.tile(constant, (len(states), 1, 1))
+        predicted[:, grown] = found[:, column]
+        return predicted - actual
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers learned by pathways and gating network, and the scaling of the states.
+
+        What lets a pathway through (two edges of weight 1, a bias, K) is the same for all of them
+        and never trained: it is counted once.
+        """
+        networks = [] if self.network is None else [self.network]
+        repeated = 0
+        if self.clusters is not None:
+            hidden = 0 if self.network is None else self.network.n_hidden
+            repeated = GATE_PARAMETERS * max(hidden - 1, 0)
+            if self.clusters.n > 1:
+                networks.append(self.clusters.network)
+        scaling = 2 * int(np.count_nonzero(self.states.spread != 1.0))
+        return sum(network.n_parameters for network in networks) + scaling - repeated

@@ -1,0 +1,169 @@
+"""Model files of dirad 0.1 (formats 1 and 2), brought into the present layout before unpacking."""
+
+from typing import Any
+
+Tree = dict[str, Any]  # packed: JSON, with the names of arrays
+
+
+def upgraded(description: Tree) -> Tree:
+    """Return the description of a file in the present layout; newer ones are unchanged."""
+    if description["version"] > 2 or description["model"] != "PREVALClassifier":
+        return description
+    shared = list(description["shared"])
+    tree = dict(description["tree"])
+    ((kind, system),) = tree["_system"].items()
+    convert = _Converter(shared)
+    models = [convert.paper(m) if kind == "stream" else convert.model(m) for m in system["models"]]
+    new = {name: system[name] for name in ("n_inputs", "n_classes", "settings", "seed", "opened")}
+    new["journal"] = {name: system[name] for name in ("events", "reports", "batches", "samples")}
+    new |= {"latest": system["_latest"], "models": models}
+    if kind == "buffer":
+        pairs = [
+            [pair, [{"total": one["deviates"], "rows": one["rows"]} for one in both]]
+            for pair, both in system["together"]["pairs"]
+        ]
+        new |= {
+            "units": system["scale"],
+            "agreement": {"pairs": pairs},
+            "last_used": system["used"],
+        }
+    stream = {
+        "system": {"paper" if kind == "stream" else "ours": new},
+        "labels": tree.pop("_labels"),
+        "classes": tree.pop("classes_"),
+        "waiting": tree.pop("_waiting"),
+    }
+    tree = {name: tree[name] for name in ("options", "n_features_in_", "feature_names_in_")}
+    tree["_stream"] = stream
+    return {**description, "tree": tree, "shared": convert.shared}
+
+
+class _Converter:
+    """Converts models; shared objects are converted in their place, once."""
+
+    def __init__(self, shared: list[Any]) -> None:
+        self.old = shared
+        self.shared = list(shared)
+        self.done: set[int] = set()
+
+    def model(self, place: int) -> Tree:
+        """Return one of our models."""
+        old = self.old[place]
+        if old["known"] is not None:
+            return {"expert": self._expert(place)}
+        scaling = {"offset": old["offset"], "spread": old["spread"]}
+        early = None
+        if old["sketch"] is not None and old["usual"] is not None:
+            early = {"predictor": _linear(old["sketch"]), "calibration": _calibration(old["usual"])}
+        buffer = {"drawn_out" if k == "spared" else k: v for k, v in old["buffer"].items()}
+        l0 = {
+            "adaptation": old["l0"],
+            "first_output": old["first_output"],
+            "classes": old["classes"],
+            "labels_at_start": old["taught_by"],
+            "history": old["history"],
+        }
+        kept = {name: old[name] for name in ("number", "settings", "seed", "group", "inherited")}
+        learner = kept | {
+            "units": old["scale"],
+            "base": None if old["base"] is None else self._expert(old["base"]),
+            "buffer": buffer,
+            "scaling": scaling,
+            "l0": l0,
+            "evidence_weights": old["trust"],
+            "early": early,
+            "l1": None if old["l1"] is None else self._l1_training(old["l1"]),
+        }
+        return {"learner": learner}
+
+    def paper(self, old: Tree) -> Tree:
+        """Return one of the paper's models."""
+        kept = ("number", "seed", "settings", "classes", "history", "temperature")
+        new = {name: old[name] for name in kept}
+        if old["known"] is None:
+            l1 = None if old["l1"] is None else self._l1_training(old["l1"])
+            return {"learner": new | {"l0": old["l0"], "last": old["last"], "l1": l1}}
+        new |= {"network": old["network"], "l1": self._predictor(old["l1"])}
+        return {"expert": new | {"error_stats": old["known"]}}
+
+    def _expert(self, place: int) -> int:
+        old = self.old[place]
+        if place in self.done:
+            return place
+        self.done.add(place)
+        grown = old["l1"] is not None
+        predictor = {"grown": self._predictor(old["l1"])} if grown else _linear(old["sketch"])
+        evaluator = {
+            "settings": old["settings"],
+            "network": old["network"],
+            "first_output": old["first_output"],
+            "classes": old["classes"],
+            "scaling": {"offset": old["offset"], "spread": old["spread"]},
+            "units": old["scale"],
+            "predictor": predictor if grown else {"linear": predictor},
+            "evidence_weights": old["trust"],
+            "error_stats": old["known"] if grown else None,
+            "by_class": True,
+        }
+        kept = {name: old[name] for name in ("number", "seed", "history", "group", "inherited")}
+        self.shared[place] = kept | {
+            "evaluator": evaluator,
+            "calibration": _calibration(old["usual"]),
+            "base": None if old["base"] is None else self._expert(old["base"]),
+        }
+        return place
+
+    def _states(self, old: Tree) -> Tree:
+        return {
+            "network": old["l0"],
+            "nodes": old["nodes"],
+            "offset": old["low"],
+            "spread": old["span"],
+            "earlier": [self._predictor(place) for place in old["earlier"]],
+        }
+
+    def _predictor(self, place: int) -> int:
+        old = self.old[place]
+        if place not in self.done:
+            self.done.add(place)
+            gates = old["gates"]
+            if gates is not None:
+                names = {"network": "network", "classes": "group", "history": "history"}
+                gates = {new: gates[name] for new, name in names.items()}
+            kept = {name: old[name] for name in ("targets", "network", "steps_taken")}
+            states = self._states(old)
+            self.shared[place] = kept | {
+                "states": states,
+                "clusters": gates,
+                "progress": old["_progress"],
+            }
+        return place
+
+    def _l1_training(self, place: int) -> Tree:
+        old = self.old[place]
+        gates = old["gates"]
+        if gates is not None:
+            names = {"assigned": "modes", "classes": "group"}
+            gates = {new: gates[name] for new, name in names.items()} | {
+                name: gates[name] for name in ("adaptation", "history")
+            }
+        pathways, histories = dict(old["pathways"]), old["histories"]
+        if pathways["states"] is not None:
+            pathways["states"] = pathways["states"] | {"at": f"shared/{place}/pathways"}
+        if histories is not None:
+            histories = histories | {"at": f"shared/{place}/histories"}
+        kept = {name: old[name] for name in ("settings", "seed", "targets", "step")}
+        return kept | {
+            "states": self._states(old),
+            "clusters": gates,
+            "pathways": pathways,
+            "histories": histories,
+        }
+
+
+def _linear(sketch: Tree) -> Tree:
+    return {"remainder" if name == "own" else name: value for name, value in sketch.items()}
+
+
+def _calibration(usual: Tree) -> Tree:
+    return {"label_errors" if name == "mistakes" else name: v for name, v in usual.items()}
