@@ -23,9 +23,14 @@ from dirad.tables.values import Kind, Readable, Unusable, Values
 
 PIECE = 2**20  # bytes read at once, so that a false header costs no memory
 MAX_COLUMNS = 1_000_000
-KINDS: dict[str, Kind] = {"b": "boolean", "U": "category", "S": "category"} | dict.fromkeys(
-    "iuf", "number"
-)
+KINDS: dict[str, Kind] = {  # by NumPy's letter for the type
+    "b": "boolean",
+    "i": "number",
+    "u": "number",
+    "f": "number",
+    "U": "category",
+    "S": "category",
+}
 # The errors that a damaged NPZ archive causes.
 DAMAGE = (BadZipFile, LZMAError, ValueError, NotImplementedError, RuntimeError)
 # The third byte of an IDX file gives the type of its numbers; all are big-endian.

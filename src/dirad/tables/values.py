@@ -97,16 +97,17 @@ def text_of(value: float | bool) -> str | None:
     return str(int(value)) if float(value).is_integer() else repr(value)
 
 
-def count(values: Readable) -> Counter[str | None]:
-    """Return how often each category occurs in a column; None counts missing values."""
+def count(values: Readable) -> Counter[str]:
+    """Return how often each category occurs in a column; missing values are not counted."""
     if isinstance(values, np.ndarray):
         distinct, times = np.unique(values, return_counts=True)
         pairs = zip(map(text_of, distinct.tolist()), times.tolist(), strict=True)
     else:
         pairs = ((category(text), n) for text, n in Counter(values).items())
-    counts: Counter[str | None] = Counter()
+    counts: Counter[str] = Counter()
     for text, n in pairs:
-        counts[text] += n
+        if text is not None:
+            counts[text] += n
     return counts
 
 
@@ -146,14 +147,16 @@ class Summary:
             numbers, failed = values.astype(np.float64), -1
         else:
             numbers, failed = parse_numbers(values)
-        counts = count(values) if failed >= 0 or self.counted_all else Counter()
-        n_missing = counts.pop(None, 0)
+        counts: Counter[str] = Counter()
+        if failed >= 0 or self.counted_all:
+            counts = count(values)
         if failed < 0:
-            n_missing = int(np.count_nonzero(np.isnan(numbers)))
-            self.n_numbers += len(values) - n_missing
+            n_values = n_numbers = int(np.count_nonzero(~np.isnan(numbers)))
         else:
-            self.n_numbers += sum(n for text, n in counts.items() if number(text) is not None)
-        self.n_values += len(values) - n_missing
+            n_values = counts.total()
+            n_numbers = sum(n for text, n in counts.items() if number(text) is not None)
+        self.n_values += n_values
+        self.n_numbers += n_numbers
         if self.counted_all:
             self.counts.update(counts)
             self.counted_all = len(self.counts) <= MAX_DISTINCT
