@@ -500,8 +500,8 @@ def test_export_without_graphviz_is_one_line(capfdbinary, flowers, monkeypatch):
 
 def test_export_errors_name_the_option(capfdbinary, flowers, plant):
     for arguments, said in [
-        ((plant, "--to", "formula"), "--number: say which of the models 0, 1"),
-        ((plant, "--to", "dot"), "--number: say which of the models 0, 1"),
+        ((plant, "--to", "formula"), "--number: choose one of the models 0, 1"),
+        ((plant, "--to", "dot"), "--number: choose one of the models 0, 1"),
         ((plant, "--to", "svg", "--number", "7"), "--number 7: the models are 0, 1"),
         ((flowers, "--to", "svg", "--number", "0"), "--number"),
         ((plant, "--to", "c", "--fixed", "16"), "--fixed: a continual model can only be"),

@@ -40,8 +40,8 @@ MEANING = {
     "learning": "learning: the first rows, too few to compare a batch with.",
 }
 MODELS_NOTE = (
-    "L0: the network that predicts the target; numbers kept: parameters and statistics, "
-    "without samples that are not learned yet"
+    "L0: the network that predicts the target; "
+    "numbers kept: all but samples that are not learned yet"
 )
 
 

@@ -1,9 +1,11 @@
 """The command `dirad predict`: predict every row of a data file."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cyclopts import Parameter
 from numpy.typing import NDArray
 
 from dirad.cli.app import TALKATIVE, Flag, Output, Usage, app, raw_stdout
@@ -23,15 +25,32 @@ FALSE_ALARMS = 0.05  # share of known rows that are called unknown
 PARQUET = (".parquet", ".pq")
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Extra:
+    """What to write besides the predictions, and how."""
+
+    proba: Flag = False
+    """Also write the probability of each class."""
+    novelty: Flag = False
+    """For a continual model: also write which of its models answers, how new the row is to it (in
+    standard deviations from rows that it knows), and whether the row is known. 5 % of the rows of
+    known tasks are called unknown."""
+    escape_formulas: Flag = False
+    """In CSV and TSV: put an apostrophe before text that starts with = + - @ or a tab, because a
+    spreadsheet would run it as a formula. Use it for models or data that you do not trust."""
+
+
+NO_EXTRA = Extra()
+
+
 @app.command
 def predict(
     model: ModelPath,
     data: DataFile,
     *,
     output: OptionalOutputFile = None,
-    proba: Flag = False,
-    novelty: Flag = False,
-    escape_formulas: Flag = False,
+    extra: Extra = NO_EXTRA,
     unseen: Unseen = "refuse",
     reading: Reading = DETECTED,
     talk: Output = TALKATIVE,
@@ -51,15 +70,6 @@ def predict(
     ----------
     output
         The file to write: .csv, .tsv or .parquet [default: CSV to standard output].
-    proba
-        Also write the probability of each class.
-    novelty
-        For a continual model: also write which of its models answers, how new the row is to it (in
-        standard deviations from rows that it knows), and whether the row is known. 5 % of the rows
-        of known tasks are called unknown.
-    escape_formulas
-        In CSV and TSV: put an apostrophe before text that starts with = + - @ or a tab, because a
-        spreadsheet would run it as a formula. Use it for models or data that you do not trust.
     unseen
         How to treat a category that training did not contain: refuse it, or encode it as 0.
     """
@@ -69,20 +79,20 @@ def predict(
     found = read(model)
     encoder = encoder_of(found, model)
     require_begun(found, model)
-    _check_options(found.model, model, proba, novelty)
-    _check_output(output, (data, model), escape_formulas, talk)
+    _check_model(found.model, model, extra)
+    _check_output(output, (data, model), extra, talk)
     table = open_data(data, reading)
     tell_ignored(encoder, table, talk)
     score = RunningScore(encoder.target.task == "regression")
     has_targets = encoder.target.name in table.names
     n_rows = 0
     with (
-        TableWriter(output or raw_stdout(), escape_formulas=escape_formulas) as writer,
+        TableWriter(output or raw_stdout(), escape_formulas=extra.escape_formulas) as writer,
         progress(talk, "predicting", "rows") as show,
     ):
         for chunk in table.chunks(ROWS):
             X = encoder.transform(chunk, unseen)
-            columns = _predictions(found.model, X, proba, novelty)
+            columns = _predictions(found.model, X, extra)
             writer.write(columns)
             if has_targets:
                 y = encoder.targets(chunk, unlabelled=True, new_classes=True)
@@ -92,16 +102,16 @@ def predict(
     _print(output, {"rows": n_rows} | score.result(), talk)
 
 
-def _check_options(model: Any, path: Path, proba: bool, novelty: bool) -> None:
+def _check_model(model: Any, path: Path, extra: Extra) -> None:
     """Refuse columns that this model cannot give."""
-    if novelty and not hasattr(model, "novelty"):
+    if extra.novelty and not hasattr(model, "novelty"):
         raise Usage(f"--novelty needs a continual model, and {path} is a single network")
-    if proba and not hasattr(model, "predict_proba"):
+    if extra.proba and not hasattr(model, "predict_proba"):
         raise Usage(f"--proba needs classes, and {path} predicts numbers")
 
 
 def _check_output(
-    output: Path | None, inputs: tuple[Path, ...], escape_formulas: bool, talk: Output
+    output: Path | None, inputs: tuple[Path, ...], extra: Extra, talk: Output
 ) -> None:
     """Refuse options that do not fit where the predictions are written."""
     if output is None:
@@ -109,19 +119,19 @@ def _check_output(
             raise Usage("--json prints only the score, so the predictions need a file: --output")
         return
     check_output(output, *inputs)
-    if escape_formulas and output.suffix.lower() in PARQUET:
+    if extra.escape_formulas and output.suffix.lower() in PARQUET:
         raise Usage(
             f"--escape-formulas is for CSV and TSV: in {output}, text is never taken for a formula"
         )
 
 
-def _predictions(model: Any, X: NDArray, proba: bool, novelty: bool) -> dict[str, Any]:
+def _predictions(model: Any, X: NDArray, extra: Extra) -> dict[str, Any]:
     """Return the columns to write for these inputs."""
     columns = {"prediction": model.predict(X)}
-    if proba:
+    if extra.proba:
         for name, p in zip(model.classes_.tolist(), model.predict_proba(X).T, strict=True):
             columns[f"p({name})"] = p
-    if novelty:
+    if extra.novelty:
         columns |= {"model": model.route(X), "novelty": model.novelty(X)}
         columns["known"] = model.is_known(X, FALSE_ALARMS)
     return columns

@@ -65,8 +65,7 @@ def report(
     check_output(output, model, data)
     found = read(model)
     require_begun(found, model)
-    X = y = None
-    about = ""
+    X, y, about = None, None, ""
     if data is not None:
         table = open_data(data, reading)
         X, y = rows_of(found, model, table, most=SAMPLES)
