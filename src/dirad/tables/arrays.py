@@ -10,7 +10,7 @@ from itertools import chain, repeat
 from lzma import LZMAError
 from pathlib import Path
 from typing import Any, BinaryIO, cast
-from zipfile import BadZipFile, ZipFile, ZipInfo
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.lib import format as npy
@@ -93,17 +93,14 @@ class Array:
         return column.tolist() if self.dtype.kind == "U" else column
 
 
-def _table(
-    path: Path,
-    format: str,
-    arrays: Sequence[Array],
-    streams: Callable[[ExitStack], Iterator[BinaryIO]],
-    files: tuple[Path, ...],
-) -> Table:
-    """Return the table of some arrays side by side.
+# Opens on a stack, array by array, a stream that is positioned at the first row.
+OpenArrays = Callable[[ExitStack], Iterator[tuple[Array, BinaryIO]]]
 
-    `streams` opens, on the given stack, one stream per array, positioned at its first row.
-    """
+
+def _table(path: Path, format: str, files: tuple[Path, ...], open_arrays: OpenArrays) -> Table:
+    """Return the table of some arrays side by side."""
+    with ExitStack() as stack:
+        arrays = [array for array, _ in open_arrays(stack)]
     n_rows = _common_rows(path, arrays)
     names = [array.names() for array in arrays]
     kinds: dict[str, Kind] = {}
@@ -112,7 +109,7 @@ def _table(
 
     def read(rows: int) -> Iterator[Chunk]:
         with ExitStack() as stack:
-            parts = [a.chunks(s, rows) for a, s in zip(arrays, streams(stack), strict=True)]
+            parts = [array.chunks(stream, rows) for array, stream in open_arrays(stack)]
             for start in range(0, n_rows, rows):
                 columns = chain(*(next(part) for part in parts))
                 chunk = dict(zip(chain(*names), columns, strict=True))
@@ -123,6 +120,8 @@ def _table(
 
 def _common_rows(path: Path, arrays: Sequence[Array]) -> int:
     """Return the number of rows, which must be the same for all arrays."""
+    if not arrays:
+        raise TableError(f"{path}: no array in it")
     first = arrays[0]
     n_rows = first.shape[0]
     for array in arrays:
@@ -143,30 +142,22 @@ def open_npz(path: Path) -> Table:
     An array X of more dimensions gives columns x0, x1, …; any other gives columns named by its name
     and a number. Single values are left out.
     """
-    with failures_named(path, *DAMAGE), ZipFile(path) as archive:
-        members = {info: _npz_array(path, archive, info) for info in archive.infolist()}
-    members = {info: array for info, array in members.items() if array.shape}
-    if not members:
-        raise TableError(f"{path}: no array in it")
 
-    def streams(stack: ExitStack) -> Iterator[BinaryIO]:
+    def open_arrays(stack: ExitStack) -> Iterator[tuple[Array, BinaryIO]]:
         stack.enter_context(failures_named(path, *DAMAGE))
         archive = stack.enter_context(ZipFile(path))
-        for info in members:
+        for info in archive.infolist():
+            if not info.filename.endswith(".npy"):
+                found = f"holds {info.filename!r}, not an array"
+                raise TableError(f"{path}: {found}: this is not an NPZ file")
+            name = info.filename.removesuffix(".npy")
             stream = stack.enter_context(archive.open(info))
-            _npy_header(stream)
-            yield cast(BinaryIO, stream)
+            shape, by_column, dtype = _npy_header(stream)
+            if shape:
+                array = Array(f"{path}, array {name!r}", name, dtype, shape, by_column)
+                yield array, cast(BinaryIO, stream)
 
-    return _table(path, "npz", list(members.values()), streams, (path,))
-
-
-def _npz_array(path: Path, archive: ZipFile, info: ZipInfo) -> Array:
-    if not info.filename.endswith(".npy"):
-        raise TableError(f"{path}: holds {info.filename!r}, not an array: this is not an NPZ file")
-    name = info.filename.removesuffix(".npy")
-    with archive.open(info) as stream:
-        shape, by_column, dtype = _npy_header(stream)
-    return Array(f"{path}, array {name!r}", name, dtype, shape, by_column)
+    return _table(path, "npz", (path,), open_arrays)
 
 
 def _npy_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -186,19 +177,14 @@ def open_idx(path: Path, labels: Path | None = None) -> Table:
     if labels is None:
         labels = find_labels(path)
     files = (path,) if labels is None else (path, existing_file(labels))
-    arrays = []
-    for file in files:
-        with opened(file) as stream:
-            dtype, shape = read_idx_header(stream, str(file))
-        arrays.append(Array(str(file), "X" if len(shape) > 1 else "label", dtype, shape))
 
-    def streams(stack: ExitStack) -> Iterator[BinaryIO]:
+    def open_arrays(stack: ExitStack) -> Iterator[tuple[Array, BinaryIO]]:
         for file in files:
             stream = stack.enter_context(opened(file))
-            read_idx_header(stream, str(file))
-            yield stream
+            dtype, shape = read_idx_header(stream, str(file))
+            yield Array(str(file), "X" if len(shape) > 1 else "label", dtype, shape), stream
 
-    return _table(path, "idx", arrays, streams, files)
+    return _table(path, "idx", files, open_arrays)
 
 
 def find_labels(images: Path) -> Path | None:
