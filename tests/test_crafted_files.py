@@ -50,7 +50,7 @@ def test_ranges_that_are_none(capfdbinary, folder, tmp_path, ends):
     code, text, errors = run(capfdbinary, *export)
     assert (code, text) == (1, "")
     assert errors == (
-        f"dirad: {path}: the ranges of its inputs are not sound: give others by --low and --high\n"
+        f"dirad: {path}: the ranges of its inputs are not valid: give others by --low and --high\n"
     )
     assert run(capfdbinary, *export, "--low", -3, "--high", 3)[0] == 0
 
@@ -77,8 +77,8 @@ def test_origins_that_make_no_sense_do_no_harm(capfdbinary, folder, tmp_path, or
 @pytest.mark.parametrize(
     ("name", "notes", "said"),
     [
-        ("kinds", {"encoder": {"target": []}}, "the target is not"),
-        ("kinds", {"encoder": {"inputs": {}}}, "the inputs are no list"),
+        ("kinds", {"encoder": {"target": []}}, "the target does not consist of"),
+        ("kinds", {"encoder": {"inputs": {}}}, "it does not consist of inputs"),
         ("kinds", {"inputs": [(0, {"fill": HUGE})]}, "too large"),
         ("kinds", {"inputs": [(0, {"name": None})]}, "no name"),
         ("kinds", {"inputs": [(1, {"categories": ["a", "b", "c"]})]}, "4 names for 3 inputs"),

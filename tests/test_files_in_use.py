@@ -12,7 +12,6 @@ import dirad
 from commands import DIRAD, run
 from dirad import cli
 from dirad.atomic import claimed
-from dirad.cli import learning
 from dirad.storage.model_file import packed, read
 from dirad.tables import write_table
 from streams import samples
@@ -167,7 +166,7 @@ def test_a_model_that_others_replaced_is_left_as_it_is(capfdbinary, folder, plan
 
 def test_so_is_one_that_a_fit_was_to_replace(capfdbinary, folder, tmp_path, monkeypatch):
     path = tmp_path / "fruit.dirad"
-    monkeypatch.setattr(learning, "scores", lambda *_: path.write_bytes(b"theirs") and {})
+    monkeypatch.setattr("dirad.cli.fit.scores", lambda *_: path.write_bytes(b"theirs") and {})
     fit = ("fit", folder / "fruit.csv", "--target", "kind", "--max-edges", 2, "-o", path, "--quiet")
     code, _, errors = run(capfdbinary, *fit)
     assert code == 1
@@ -204,7 +203,7 @@ def test_a_fit_goes_on_with_the_same_columns_alone(
     if continual:
         fit += ["--continual", "--batch-size", 20, "--begin", 20]
     same = ["--target", "kind", "--drop", "other"]
-    monkeypatch.setattr(learning, "STEPS", 5)
+    monkeypatch.setattr("dirad.cli.fit.STEPS", 5)
     interrupted_at(monkeypatch, kind, "partial_fit" if continual else "resume", 2)
     assert run(capfdbinary, *fit, *same)[0] == 130
     checkpoint = path.with_name("fruit.dirad.checkpoint")

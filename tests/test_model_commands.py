@@ -299,18 +299,18 @@ def test_errors_name_file_column_and_option(capfdbinary, folder, flowers, plant,
         (("fit", csv_file, "--target", "species", "-o", tmp_path / "a" / "b"), 2, "--output"),
         (("fit", csv_file, "--target", "species", "--resume"), 2, "--resume"),
         (("fit", csv_file, "--target", "sepal width", "--continual"), 2, "--continual"),
-        (("fit", csv_file, "--target", "species", "-o", csv_file), 2, "the file that is read"),
+        (("fit", csv_file, "--target", "species", "-o", csv_file), 2, "this file is an input"),
         (("fit", csv_file, "--target", "species", "--drop", "species"), 2, "--drop species"),
         ((*stream, "--max-edges", "3"), 2, "--max-edges"),
         ((*stream, "--task", "regression"), 2, "--task regression"),
         ((*stream, "--test", "0.3"), 2, "--test"),
         ((*stream, "--preset", "paper"), 2, "--preset paper"),
-        (("predict", flowers, csv_file, "-o", csv_file), 2, "the file that is read"),
-        (("predict", flowers, csv_file, "-o", flowers), 2, "the file that is read"),
-        (("learn", plant, day, "-o", day), 2, "the file that is read"),
-        (("export", flowers, "--to", "c", "-o", flowers), 2, "the file that is read"),
-        (("report", flowers, "-o", flowers), 2, "the file that is read"),
-        (("report", flowers, "--data", csv_file, "-o", csv_file), 2, "the file that is read"),
+        (("predict", flowers, csv_file, "-o", csv_file), 2, "this file is an input"),
+        (("predict", flowers, csv_file, "-o", flowers), 2, "this file is an input"),
+        (("learn", plant, day, "-o", day), 2, "this file is an input"),
+        (("export", flowers, "--to", "c", "-o", flowers), 2, "this file is an input"),
+        (("report", flowers, "-o", flowers), 2, "this file is an input"),
+        (("report", flowers, "--data", csv_file, "-o", csv_file), 2, "this file is an input"),
         (("predict", tmp_path / "no.dirad", csv_file), 1, "no.dirad"),
         (("predict", csv_file, csv_file), 1, "flowers.csv"),
         (("predict", flowers, tmp_path / "narrow.csv"), 1, "'sepal length', 'sepal width'"),
@@ -367,7 +367,7 @@ def test_ctrl_c_leaves_a_checkpoint_that_goes_on(folder, tmp_path):
     if process.returncode == 0:
         pytest.skip("the fit was faster than the signal")
     assert process.returncode == 130
-    assert b"--resume goes on" in errors
+    assert b"--resume continues" in errors
     assert not path.exists()
     assert dirad.load(checkpoint).predict([[5, 3, 1, 0.2, 0, 0, 1]])[0] == "setosa"
     subprocess.run(fit_command(folder, path, "--resume"), check=True)
@@ -407,8 +407,6 @@ def test_killed_at_twenty_random_moments_the_network_is_the_same(folder, tmp_pat
 
 
 def test_a_stopped_stream_goes_on(capfdbinary, folder, tmp_path, monkeypatch):
-    from dirad.cli import learning
-
     whole, path = tmp_path / "whole.dirad", tmp_path / "model.dirad"
     command = ["fit", folder / "day1.csv", "--target", "fault", "--continual", "--quiet", "-o"]
     assert run(capfdbinary, *command, whole)[0] == 0
@@ -421,7 +419,6 @@ def test_a_stopped_stream_goes_on(capfdbinary, folder, tmp_path, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
         return partial_fit(self, X, y, classes)
 
-    monkeypatch.setattr(learning, "ROWS", 100)
     monkeypatch.setattr(dirad.PREVALClassifier, "partial_fit", interrupted)
     code, _, errors = run(capfdbinary, *command, path)
     assert code == 130
@@ -503,8 +500,8 @@ def test_export_without_graphviz_is_one_line(capfdbinary, flowers, monkeypatch):
 
 def test_export_errors_name_the_option(capfdbinary, flowers, plant):
     for arguments, said in [
-        ((plant, "--to", "formula"), "--number: say which of the models 0, 1"),
-        ((plant, "--to", "dot"), "--number: say which of the models 0, 1"),
+        ((plant, "--to", "formula"), "--number: choose one of the models 0, 1"),
+        ((plant, "--to", "dot"), "--number: choose one of the models 0, 1"),
         ((plant, "--to", "svg", "--number", "7"), "--number 7: the models are 0, 1"),
         ((flowers, "--to", "svg", "--number", "0"), "--number"),
         ((plant, "--to", "c", "--fixed", "16"), "--fixed: a continual model can only be"),
@@ -589,17 +586,18 @@ def test_what_has_no_model_yet_says_what_to_do(capfdbinary, folder, tmp_path):
 def test_a_page_of_some_rows_tells_of_the_whole_file(
     capfdbinary, folder, flowers, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("dirad.cli.showing.SAMPLES", 50)
+    monkeypatch.setattr("dirad.cli.report.SAMPLES", 50)
     data, page = folder / "flowers.csv", tmp_path / "r.html"
     assert run(capfdbinary, "report", flowers, "--data", data, "-o", page, "--quiet")[0] == 0
-    assert "50 samples: of the 150 rows of this file 120 were fitted to<" in page.read_text()
+    said = "50 samples: the model was fitted to 120 of the 150 rows of this file<"
+    assert said in page.read_text()
 
 
 def test_rows_that_were_fitted_to_are_told(capfdbinary, folder, flowers, plant, tmp_path):
     data, page = folder / "flowers.csv", tmp_path / "r.html"
     code, text, _ = run(capfdbinary, "inspect", flowers, "--data", data)
     assert code == 0
-    assert "Of these rows 120 were fitted to." in text
+    assert "The model was fitted to 120 of these rows." in text
     code, text, _ = run(capfdbinary, "inspect", flowers, "--data", data, "--json")
     assert json.loads(text)[f"On {data}"]["rows fitted to"] == 120
     held_out = json.loads(text)["Model"]["test accuracy"]
@@ -609,7 +607,7 @@ def test_rows_that_were_fitted_to_are_told(capfdbinary, folder, flowers, plant, 
     code, text, _ = run(capfdbinary, "inspect", flowers, "--data", other, "--json")
     assert "rows fitted to" not in json.loads(text)[f"On {other}"]
     for given, said in (
-        (data, "150 samples: of these rows 120 were fitted to<"),
+        (data, "150 samples: the model was fitted to 120 of these rows<"),
         (other, "99 samples<"),
     ):
         assert run(capfdbinary, "report", flowers, "--data", given, "-o", page, "--quiet")[0] == 0
@@ -620,7 +618,7 @@ def test_rows_that_were_fitted_to_are_told(capfdbinary, folder, flowers, plant, 
     assert "accuracy on 30 rows that were held out<" in page.read_text()
     day = folder / "day2.csv"
     assert run(capfdbinary, "report", plant, "--data", day, "-o", page, "--quiet")[0] == 0
-    assert "800 samples: all of these rows were fitted to<" in page.read_text()
+    assert "800 samples: the model was fitted to all of these rows<" in page.read_text()
 
 
 def test_brackets_in_names_are_printed(capfdbinary, tmp_path):

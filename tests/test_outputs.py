@@ -144,7 +144,7 @@ WARNING = """
 import sys, warnings
 import numpy as np
 import dirad
-from dirad.cli import learning, main
+from dirad.cli import main
 
 def predict(self, X, predict=dirad.DIRADClassifier.predict):
     np.array([1e308]) * 10

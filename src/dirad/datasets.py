@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.tables.idx import read_header
+from dirad.tables.arrays import read_idx_header
 
 TRAIN_IMAGES = "train-images-idx3-ubyte"
 TRAIN_LABELS = "train-labels-idx1-ubyte"
@@ -195,7 +195,7 @@ def _build_idx(array: NDArray[np.uint8]) -> bytes:
 
 def _parse_idx(content: bytes, place: str) -> NDArray[np.uint8]:
     stream = io.BytesIO(content)
-    dtype, shape = read_header(stream, place)
+    dtype, shape = read_idx_header(stream, place)
     if dtype != np.uint8:
         raise ValueError(f"{place}: not an IDX file of bytes")
     values = np.frombuffer(content, np.uint8, offset=stream.tell())

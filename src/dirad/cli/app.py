@@ -10,7 +10,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from inspect import signature
 from pathlib import Path
@@ -19,14 +19,6 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
 from dirad import __version__
@@ -270,15 +262,17 @@ def read_numbers(text: str, option: str, least: int, most: int) -> list[int]:
 @contextmanager
 def progress_bar(common: Common, text: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar with the time left; yield the function that moves it."""
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("runs,"),
-        TimeElapsedColumn(),
-        TextColumn("gone,"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
+    from rich import progress as rich
+
+    with rich.Progress(
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TextColumn("runs,"),
+        rich.TimeElapsedColumn(),
+        rich.TextColumn("elapsed,"),
+        rich.TimeRemainingColumn(),
+        rich.TextColumn("left"),
         console=stderr(common),
         disable=common.quiet,
     ) as bar:
@@ -413,9 +407,11 @@ def _performed(arguments: Sequence[str] | None) -> int:
         command, bound, *_ = app.parse_args(arguments, exit_on_error=False, print_error=False)
         given = [value for value in bound.arguments.values() if isinstance(value, Output)]
         common = bound.arguments.get("common", DEFAULTS)
+        engine = nullcontext()  # only experiments choose one: the others start sooner without
         if "common" in signature(command).parameters:
             _check_folder(common.out or Path("results") / command.__name__)
-        with quiet_warnings(*given), chosen_engine(common):
+            engine = chosen_engine(common)
+        with quiet_warnings(*given), engine:
             command(*bound.args, **bound.kwargs)
     except (CycloptsError, Usage) as error:
         return _fail(f"{_line(error)} (see {_asked(arguments)} --help)", USAGE)

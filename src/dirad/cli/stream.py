@@ -1,6 +1,7 @@
-"""The command on streams that change in many ways."""
+"""The command `dirad stream`: streams of tasks that change in different ways."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -39,31 +40,46 @@ ROWS = 12  # batches that the live view shows
 STRIP = 100  # batches that its coloured strips show
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """What the streams are made of."""
+
+    data: Literal["mnist", "fashion-mnist", "digits"] = "mnist"
+    """MNIST or Fashion-MNIST at 14 × 14, or scikit-learn's 8 × 8 digits. There are so few of these
+    that streams are a fifth as long and repeat each digit several times."""
+    preset: Preset = "default"
+    """The default settings, or those of the paper (at T_CP = 0.05)."""
+    tasks: Annotated[int | None, Parameter(validator=Number(gte=2, lte=5))] = None
+    """Different tasks in the stream: 2 to 5 [default: 5; recurring: 3]."""
+    per_task: PositiveInt | None = None
+    """Samples of a task each time it occurs [default: 10,000; short: 2,000; early: at most
+    3,000]."""
+    seeds: PositiveInt = 1
+    """Streams of each kind, with different classes, samples and random choices."""
+
+
+BY_DEFAULT = Options()
+
+
 @app.command
 def stream(
-    kind: Kind = "recurring",
-    *,
-    data: Literal["mnist", "fashion-mnist", "digits"] = "mnist",
-    preset: Preset = "default",
-    tasks: Annotated[int | None, Parameter(validator=Number(gte=2, lte=5))] = None,
-    per_task: PositiveInt | None = None,
-    seeds: PositiveInt = 1,
-    common: Common = DEFAULTS,
+    kind: Kind = "recurring", *, options: Options = BY_DEFAULT, common: Common = DEFAULTS
 ) -> None:
-    """Show a stream whose tasks change unannounced, and how soon the system notices.
+    """Show a stream whose tasks change without notice, and how soon the system detects this.
 
-    A task is two classes. The system is asked each batch first and taught it then; nobody tells it
-    where a task ends. Kinds of streams:
+    A task is to tell two classes apart. The system predicts each batch first and learns it
+    afterwards; it is not told where a task ends. The kinds of streams:
 
     - abrupt: one task after the other
     - recurring: tasks that come again: A B A C B
     - gradual: the next task replaces the last one over twenty batches
     - early: tasks that end before a model is stable, and come again
-    - short: each task is seen once, and briefly
+    - short: each task occurs once, and briefly
     - mixed: abrupt tasks, then samples of all tasks at once, without labels
     - late: abrupt tasks whose labels arrive 1,000 samples later
-    - few: abrupt tasks of which one sample in ten has a label
-    - swapped: another rule on the same inputs, which only labels show; then the first rule again
+    - few: abrupt tasks in which one sample in ten has a label
+    - swapped: another rule for the same inputs, which only labels show; then the first rule again
     - all: every kind
 
     ```
@@ -77,29 +93,23 @@ def stream(
     ----------
     kind
         How tasks change, or all.
-    data
-        MNIST or Fashion-MNIST at 14 × 14, or scikit-learn's 8 × 8 digits, of which there are so few
-        that streams are a fifth as long and show each digit several times.
-    preset
-        Our own settings, or the paper's (at T_CP = 0.05).
-    tasks
-        Different tasks in the stream: 2 to 5 [default: 5; recurring: 3].
-    per_task
-        Samples of a task each time it is shown [default: 10,000; short: 2,000; early: at most
-        3,000].
-    seeds
-        Streams of each kind, with other classes, samples and random choices.
     """
-    from dirad.experiments.runner import run_all
-    from dirad.experiments.streams import summary
-    from dirad.experiments.streams.kinds import KINDS
-    from dirad.experiments.streams.scoring import live, new_stream, run, source
-    from dirad.plot.timeline import draw_timeline
+    from dirad.experiments.streams.scoring import source
 
-    source(data)  # missing data show here, before anything starts
-    warm_up(common, preset)
+    source(options.data)  # if data are missing, this is said before anything starts
+    warm_up(common, options.preset)
+    deliver(_outcome(kind, options, common, _run_streams(kind, options, common)), common)
+
+
+def _run_streams(kind: Kind, options: Options, common: Common) -> "list[Lived]":
+    """Run all streams; a single kind is shown live for the first seed."""
+    from dirad.experiments.runner import run_all
+    from dirad.experiments.streams.kinds import KINDS
+    from dirad.experiments.streams.scoring import live, new_stream, run
+
+    data, preset, tasks, per_task = options.data, options.preset, options.tasks, options.per_task
     kinds = list(KINDS) if kind == "all" else [kind]
-    numbers = range(common.seed, common.seed + seeds)
+    numbers = range(common.seed, common.seed + options.seeds)
     jobs = [(k, preset, number, data, tasks, per_task) for k in kinds for number in numbers]
     lived: list[Lived] = []
     if kind != "all":
@@ -110,41 +120,50 @@ def stream(
         with progress_bar(common, "stream") as progress:
             workers = worker_count(common)
             lived += run_all(run, jobs[len(lived) :], workers=workers, progress=progress)
+    return lived
+
+
+def _outcome(kind: Kind, options: Options, common: Common, lived: "list[Lived]") -> Outcome:
+    """Return the tables and plots of all streams."""
+    from dirad.experiments.streams import summary
+    from dirad.plot.timeline import draw_timeline
+
     lives = [one.life for one in lived]
+    noticed = summary.table(lives, summary.noticed)
     sections = [
-        Section(
-            "Changes that were noticed", summary.table(lives, summary.noticed), summary.NOTICED
-        ),
+        Section("Changes that were noticed", noticed, summary.NOTICED),
         Section("Answers", summary.table(lives, summary.answered), summary.ANSWERED),
     ]
-    firsts = [one for one in lived if one.life.seed == common.seed]
+    subject = "Streams whose tasks change unannounced"
     if kind != "all":
+        subject = f"A stream whose tasks change unannounced: {kind}"
         title = f"What happened in the stream of seed {common.seed}"
         sections.append(Section(title, summary.what_happened(lived[0])))
-    options: dict[str, Any] = {"kind": kind, "data": data, "preset": preset}
-    options |= {"tasks": tasks} if tasks else {}
-    options |= {"per-task": per_task} if per_task else {}
-    outcome = Outcome(
+    pictures = {}
+    for one in lived:
+        if one.life.seed == common.seed:
+            name = f"{one.life.kind}-timeline" if kind == "all" else "timeline"
+            pictures[name] = draw_timeline(one.moments, one.classes, one.events)
+    used: dict[str, Any] = {"kind": kind, "data": options.data, "preset": options.preset}
+    used |= {"tasks": options.tasks} if options.tasks else {}
+    used |= {"per-task": options.per_task} if options.per_task else {}
+    used |= {"seeds": options.seeds, "seed": common.seed}
+    variant = [kind]
+    variant += [options.data] if options.data != "mnist" else []
+    variant += ["paper"] if options.preset == "paper" else []
+    return Outcome(
         "stream",
-        options | {"seeds": seeds, "seed": common.seed},
-        "Streams whose tasks change unannounced"
-        if kind == "all"
-        else f"A stream whose tasks change unannounced: {kind}",
+        used,
+        subject,
         sections,
         runs=lives,
-        pictures={
-            f"{one.life.kind}-timeline" if kind == "all" else "timeline": draw_timeline(
-                one.moments, one.classes, one.events
-            )
-            for one in firsts
-        },
-        variant="-".join([kind] + [data] * (data != "mnist") + [preset] * (preset == "paper")),
+        pictures=pictures,
+        variant="-".join(variant),
     )
-    deliver(outcome, common)
 
 
 class View:
-    """A stream as it passes: strips of its tasks and models, and the last batches in a table."""
+    """The live view of a stream: strips of its tasks and models, and a table of recent batches."""
 
     def __init__(self, stream: "Stream", common: Common) -> None:
         self.stream = stream
@@ -165,7 +184,7 @@ class View:
 
 
 def view_of(stream: "Stream", moments: Sequence["Moment"]) -> Group:
-    """Return what the live view shows after these moments."""
+    """Return what the live view shows after these batches."""
     from dirad.experiments.streams.scoring import prequential_accuracy
     from dirad.plot.colours import VERDICT_COLOURS, task_colour
 

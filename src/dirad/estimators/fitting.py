@@ -6,9 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from sklearn.model_selection import train_test_split
 
 from dirad.core.magnitudes import center_and_spread
 from dirad.core.network import Network
@@ -148,6 +145,8 @@ class Fit:
         X, targets, weight = self.scale.apply(samples.X), samples.targets, samples.weight
         if not self.validation_fraction:
             return Samples(X, targets, weight), None
+        from sklearn.model_selection import train_test_split  # slow to import; here alone
+
         parts: Any = train_test_split(
             X,
             targets,
@@ -241,6 +240,9 @@ class Shown:
     """A progress bar over the steps of a fit."""
 
     def __init__(self, params: Params, verbose: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),

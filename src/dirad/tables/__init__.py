@@ -1,11 +1,17 @@
-"""Data files as tables: CSV, Parquet, NPZ and IDX, streamed; their columns encoded as numbers."""
+"""Data files as tables: CSV, TSV, Parquet, NPZ and IDX, with columns encoded as numbers.
 
-from dirad.tables.chunk import Chunk
+NumPy's own readers, pandas and pyarrow read CSV too, but none of them does all three things that
+matter here: an error names the file, the line and the column; memory does not grow with the file;
+and values stay exact (codes such as 007 stay text, large whole numbers are not rounded). So rows
+are split by the standard library's `csv`, arrays are streamed by their headers, and only Parquet
+is left to pyarrow, which does all three and is an optional dependency.
+"""
+
 from dirad.tables.encoder import Encoder
-from dirad.tables.error import TableError
+from dirad.tables.errors import TableError
 from dirad.tables.files import digest
 from dirad.tables.opening import open_table
-from dirad.tables.table import Column, Table
+from dirad.tables.table import Chunk, Column, Table
 from dirad.tables.writer import TableWriter, write_table
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""CSV and its kin: delimiter and header found out, rows streamed, every fault given its line."""
+"""CSV and other delimited text: delimiter and header are detected, rows are streamed."""
 
 import csv
 import io
@@ -7,25 +7,26 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from dirad.tables import cells
-from dirad.tables.chunk import Chunk
-from dirad.tables.error import TableError, first_repeated, listed, shown
+from dirad.tables.errors import TableError, first_repeated, listed, shown
 from dirad.tables.files import opened
-from dirad.tables.table import Table, numbered
+from dirad.tables.table import Chunk, Table
+from dirad.tables.values import number
 
 DELIMITERS = (",", ";", "\t", "|")
-SAMPLE = 100  # records looked at to find the delimiter
-COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")  # a number with a decimal comma
-MAX_LINE = 2**24  # characters; a longer line is a file of another kind
+SAMPLE = 100  # records inspected to find the delimiter
+DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+MAX_LINE = 2**24  # characters; a longer line means that this is not a table
+
+Records = Iterator[tuple[int, list[str]]]  # the first line and the fields of each record
 
 
 def open_delimited(path: Path, delimiter: str | None = None, header: bool | None = None) -> Table:
-    """Open a text file of rows; UTF-8, with or without a byte order mark, any line ends.
+    """Open a text file of rows; UTF-8, with or without a byte order mark, any line endings.
 
-    The delimiter, if not given, is the one of `, ; tab |` that splits the first rows most evenly.
-    The first row is the header unless one of its fields is a number; without a header columns are
-    named x0, x1, … Blank lines do not count, nor do blanks around a field. Where fields are not
-    separated by commas, a number may have a decimal comma.
+    The default delimiter is the one of `, ; tab |` that splits the first rows most evenly. The
+    first row is taken as the header unless one of its fields is a number; without a header,
+    columns are named x0, x1, … Blank lines are skipped, and spaces around fields are ignored. If
+    the delimiter is not a comma, numbers may have a decimal comma.
     """
     if delimiter is None:
         delimiter = _find_delimiter(path)
@@ -34,12 +35,13 @@ def open_delimited(path: Path, delimiter: str | None = None, header: bool | None
     if first is None:
         raise TableError(f"{path}: empty")
     if header is None:
-        fields = first if delimiter == "," else map(_decimal, first)
-        header = not any(cells.number(field) is not None for field in fields)
-    if header and next(records, None) is None:
-        raise TableError(f"{path}: a header ({listed(first)}) and no row after it")
-    place = f"{path}, line {line}"
-    names = _header_names(place, first) if header else numbered("x", len(first))
+        fields = first if delimiter == "," else map(_decimal_point, first)
+        header = not any(number(field) is not None for field in fields)
+    names = tuple(f"x{i}" for i in range(len(first)))
+    if header:
+        if next(records, None) is None:
+            raise TableError(f"{path}: a header ({listed(first)}) and no row after it")
+        names = _header_names(f"{path}, line {line}", first)
 
     def read(rows: int) -> Iterator[Chunk]:
         records = islice(_records(path, delimiter), int(header), None)
@@ -49,7 +51,7 @@ def open_delimited(path: Path, delimiter: str | None = None, header: bool | None
 
 
 def _header_names(place: str, fields: list[str]) -> tuple[str, ...]:
-    """Return the names of the columns; one without a name is called by its place."""
+    """Return the names of the columns; an unnamed column is named by its number."""
     names = tuple(field.strip() or f"column {i}" for i, field in enumerate(fields, 1))
     repeated = first_repeated(names)
     if repeated is not None:
@@ -60,13 +62,9 @@ def _header_names(place: str, fields: list[str]) -> tuple[str, ...]:
 
 
 def _chunks(
-    path: Path,
-    names: tuple[str, ...],
-    records: Iterator[tuple[int, list[str]]],
-    rows: int,
-    commas: bool,
+    path: Path, names: tuple[str, ...], records: Records, rows: int, decimal_commas: bool
 ) -> Iterator[Chunk]:
-    """Yield the records in chunks; with `commas`, decimal commas become points."""
+    """Yield the records in chunks of `rows` rows."""
     while batch := list(islice(records, rows)):
         for line, fields in batch:
             if len(fields) != len(names):
@@ -76,22 +74,22 @@ def _chunks(
                 )
         lines = [line for line, _ in batch]
         columns = map(list, zip(*(fields for _, fields in batch), strict=True))
-        if commas:
-            columns = (list(map(_decimal, column)) for column in columns)
+        if decimal_commas:
+            columns = (list(map(_decimal_point, column)) for column in columns)
         yield Chunk(str(path), dict(zip(names, columns, strict=True)), lines, "line")
 
 
-def _decimal(field: str) -> str:
-    """Return a field with a decimal point where it has a decimal comma.
+def _decimal_point(field: str) -> str:
+    """Replace the decimal comma of a number by a point.
 
-    >>> _decimal("-12,5"), _decimal("red, green")
+    >>> _decimal_point("-12,5"), _decimal_point("red, green")
     ('-12.5', 'red, green')
     """
-    return field.replace(",", ".") if "," in field and COMMA.fullmatch(field) else field
+    return field.replace(",", ".") if "," in field and DECIMAL_COMMA.fullmatch(field) else field
 
 
 def _find_delimiter(path: Path) -> str:
-    """Return the delimiter that cuts most rows of the sample into as many fields as the first."""
+    """Return the delimiter that splits most of the first rows into as many fields as the first."""
 
     def evenness(delimiter: str) -> tuple[float, int]:
         try:
@@ -102,11 +100,11 @@ def _find_delimiter(path: Path) -> str:
             return 0.0, 0
         return widths.count(widths[0]) / len(widths), widths[0]
 
-    return max(DELIMITERS, key=evenness)  # of equals the first: a comma
+    return max(DELIMITERS, key=evenness)  # a tie goes to the first, the comma
 
 
-def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record with the line on which it begins; blank lines are left out."""
+def _records(path: Path, delimiter: str) -> Records:
+    """Yield each record with the line on which it begins; blank lines are skipped."""
     reader = csv.reader(_lines(path), delimiter=delimiter, skipinitialspace=True, strict=True)
     while True:
         line = reader.line_num + 1
@@ -122,10 +120,10 @@ def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a text file, ends included."""
+    """Yield the lines of a text file with their line endings."""
     with (
         opened(path) as file,
-        # What is not UTF-8 becomes surrogates, so that its line can be named.
+        # Bytes that are not UTF-8 become surrogates, so that their line can be named.
         io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="") as text,
     ):
         number = 0
@@ -138,13 +136,11 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _fault(line: str) -> str | None:
-    """Say why a line is no text, None if it is."""
+    """Say why a line is not text, None if it is."""
     if "\0" in line:
-        return "a NUL byte; this is no text file (or UTF-16: save it as UTF-8)"
+        return "a NUL byte; this is not a text file (or it is UTF-16: save it as UTF-8)"
     if len(line) == MAX_LINE:
         return f"longer than {MAX_LINE:,} characters"
-    if line.isascii():
-        return None
     try:
         line.encode()
     except UnicodeEncodeError as error:

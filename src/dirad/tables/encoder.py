@@ -1,43 +1,41 @@
-"""Encoder: from the columns of a table to the numbers a network takes, and to its targets.
+"""Encoder: turns the columns of a table into the numbers a network takes, and into its targets.
 
-It is learned from a training table and stored with the model, so that any other file is read in
-the same way: columns are found by name, in whatever order they are.
+It is fitted to a training table and stored with the model, so that every other file is read in the
+same way: columns are found by name, in any order.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.magnitudes import OutOfRange, check_range, reason
-from dirad.tables.chunk import Chunk
-from dirad.tables.error import TableError, first_repeated, listed, shown
-from dirad.tables.fields import EXACT, Input, Label, Target, need_keys
-from dirad.tables.learning import learn_inputs, learn_target
-from dirad.tables.table import Table
+from dirad.tables.errors import TableError, first_repeated, listed, shown
+from dirad.tables.fields import EXACT, Input, Label, Target, check, from_json
+from dirad.tables.fitting import fit_inputs, fit_target
+from dirad.tables.table import Chunk, Table
 
 UNSEEN = ("refuse", "zero")
 NO_TARGET = "the target is missing"
-MISSING = "the value is missing (--impute median, when fitting, fills such gaps)"
+MISSING = "the value is missing (--impute median, when fitting, fills missing values)"
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """Which columns are inputs and how each is encoded; which is the target, and what it holds."""
+    """Which columns are inputs and how each is encoded; which is the target, and its classes."""
 
     inputs: tuple[Input, ...]
     target: Target
 
     def __post_init__(self) -> None:
+        check(bool(self.inputs), "no input")
         names = [field.name for field in self.inputs] + [self.target.name]
-        if not self.inputs:
-            raise ValueError("not a sound encoder: no input")
         for repeated in (first_repeated(names), first_repeated(self.feature_names)):
-            if repeated is not None:
-                raise ValueError(f"not a sound encoder: two columns are named {shown(repeated)}")
+            check(repeated is None, f"two columns are named {shown(repeated)}")
 
     @classmethod
     def fit(
@@ -55,48 +53,48 @@ class Encoder:
         Parameters
         ----------
         table : Table
-        target : the column to be predicted
+        target : the column to predict
         task : {"auto", "classification", "regression"}
             "auto" is classification if the target holds text, booleans, or few whole numbers: at
-            most 20 different ones, each twice on average. Else it is regression.
+            most 20 distinct ones, each of which occurs twice on average. Otherwise regression.
         impute : {None, "median"}
-            None refuses missing values. "median" fills them, here and in prediction, with the
-            median of a number, the most frequent category, the most frequent boolean.
-        drop : columns that are no inputs
+            None refuses missing values. "median" replaces them, here and in prediction, by the
+            median of a number, the most frequent category, or the most frequent boolean.
+        drop : columns that are not inputs
         columns : the inputs, in order; by default all columns but the target
         categories : columns of numbers that are codes, to be encoded as categories
 
         Raises
         ------
         TableError
-            A column is not there, is empty, or has so many categories that it looks like an id.
+            A column does not exist, is empty, or has so many categories that it looks like an id.
         """
         if impute not in (None, "median"):
             raise ValueError(f"impute must be None or 'median', not {impute!r}")
-        table.require(target)
         drop, categories = set(drop), set(categories)
         names = list(table.names if columns is None else columns)
-        for name in (*names, *drop, *categories):
+        for name in (target, *names, *drop, *categories):
             table.require(name)
         names = [name for name in names if name != target and name not in drop]
-        inputs = learn_inputs(table, names, categories, impute is not None)
-        goal = learn_target(table, target, task, target in categories)
+        inputs = fit_inputs(table, names, categories, impute is not None)
+        fitted_target = fit_target(table, target, task, target in categories)
         try:
-            return cls(inputs, goal)
-        except ValueError as error:  # two features of one name
+            return cls(inputs, fitted_target)
+        except ValueError as error:  # two features with the same name
             raise TableError(f"{table.path}: {error}") from error
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The names of the numbers that `transform` gives, in order."""
+        """The names of the numbers that `transform` returns, in order."""
         return tuple(name for field in self.inputs for name in field.feature_names())
 
     def ignored(self, table: Table) -> tuple[str, ...]:
-        """Return the columns of a table that are neither input nor target; check the inputs."""
+        """Return the columns of a table that are neither input nor target; require all inputs."""
         missing = [field.name for field in self.inputs if field.name not in table.names]
         if len(missing) > 1 and table.has_header:
             raise TableError(
-                f"{table.path}: no columns {listed(missing)}; a model takes all it was fitted to"
+                f"{table.path}: no columns {listed(missing)}; "
+                "the model needs all columns it was fitted to"
             )
         for name in missing:
             table.require(name)
@@ -104,9 +102,10 @@ class Encoder:
         return tuple(name for name in table.names if name not in known)
 
     def transform(self, chunk: Chunk, unseen: str = "refuse") -> NDArray[np.float64]:
-        """Return the inputs, one row per row of the chunk, one column per feature name.
+        """Return the inputs: a row for each row of the chunk, a column for each feature.
 
-        A category that was not seen in training is refused, or with unseen="zero" left as zeros.
+        A category that did not occur in training is refused, or with unseen="zero" encoded as
+        zeros.
         """
         if unseen not in UNSEEN:
             raise ValueError(f"unseen must be one of {UNSEEN}, not {unseen!r}")
@@ -124,11 +123,11 @@ class Encoder:
     def targets(
         self, chunk: Chunk, *, unlabelled: bool = False, new_classes: bool = False
     ) -> NDArray:
-        """Return the targets: numbers in regression, else labels (text, whole numbers, booleans).
+        """Return the targets: numbers in regression, labels in classification.
 
-        With `unlabelled` a missing number is NaN, a missing label None (the array then holds
-        objects); with `new_classes` a label that training did not show is taken as it is. Both are
-        refused by default.
+        Labels are text, whole numbers or booleans. With `unlabelled` a missing number is NaN and a
+        missing label None (the array then holds objects); with `new_classes` labels that did not
+        occur in training are accepted. By default both are refused.
         """
         name = self.target.name
         if self.target.task == "regression":
@@ -137,14 +136,14 @@ class Encoder:
         known = set(self.target.classes)
         for row, label in enumerate(labels):
             if label is None and not unlabelled:
-                raise chunk.refusal(row, name, NO_TARGET)
+                raise chunk.error(row, name, NO_TARGET)
             if label is not None and label not in known and not new_classes:
                 classes = listed(self.target.classes)
-                raise chunk.refusal(row, name, f"class {shown(label)} is new; known: {classes}")
+                raise chunk.error(row, name, f"class {shown(label)} is new; known: {classes}")
         return np.array(labels, object) if None in labels else np.array(labels)
 
     def read(self, table: Table) -> tuple[NDArray[np.float64], NDArray]:
-        """Return all inputs and targets of a table, in memory; no number is too large to learn."""
+        """Return all inputs and targets of a table; numbers too large to learn are refused."""
         parts, places = [], []
         for chunk in table.chunks():
             parts.append((self.transform(chunk), self.targets(chunk)))
@@ -161,9 +160,9 @@ class Encoder:
     def out_of_range_named(
         self, chunks: Sequence[Chunk], *, first: int = 0, target: bool = False
     ) -> Iterator[None]:
-        """Turn the refusal of a number, by its row among these chunks, into one that names it.
+        """Turn an `OutOfRange` error into one that names the file, the row and the column.
 
-        Row 0 of the refusal is the row `first` of the chunks.
+        Row 0 of the `OutOfRange` error is row `first` of the chunks.
         """
         try:
             yield
@@ -172,7 +171,7 @@ class Encoder:
             row = first + error.row
             for chunk in chunks:
                 if row < len(chunk):
-                    raise chunk.refusal(row, name, reason(error.value)) from error
+                    raise chunk.error(row, name, reason(error.value)) from error
                 row -= len(chunk)
             raise
 
@@ -183,19 +182,15 @@ class Encoder:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON: dicts, lists, text, numbers."""
-        return {
-            "inputs": [field.to_json() for field in self.inputs],
-            "target": self.target.to_json(),
-        }
+        return json.loads(json.dumps(asdict(self)))
 
     @classmethod
     def from_json(cls, obj: Any) -> "Encoder":
-        """Return the encoder of what `to_json` gave; anything else is a ValueError."""
-        obj = need_keys(obj, "encoder", ("inputs", "target"))
-        if not isinstance(obj["inputs"], list):
-            raise ValueError("not a sound encoder: the inputs are no list")
-        inputs = tuple(Input.from_json(field) for field in obj["inputs"])
-        return cls(inputs, Target.from_json(obj["target"]))
+        """Return the encoder that `to_json` described; anything else is a ValueError."""
+        valid = isinstance(obj, dict) and set(obj) == {"inputs", "target"}
+        check(valid and isinstance(obj["inputs"], list), "it does not consist of inputs and target")
+        inputs = tuple(from_json(Input, field) for field in obj["inputs"])
+        return cls(inputs, from_json(Target, obj["target"]))
 
 
 def _number_input(chunk: Chunk, field: Input) -> NDArray[np.float64]:
@@ -203,19 +198,19 @@ def _number_input(chunk: Chunk, field: Input) -> NDArray[np.float64]:
     values = chunk.booleans(field.name) if boolean else chunk.numbers(field.name)
     missing = np.isnan(values)
     if missing.any() and field.fill is None:
-        raise chunk.refusal(int(np.argmax(missing)), field.name, MISSING)
+        raise chunk.error(int(np.argmax(missing)), field.name, MISSING)
     return _finite(chunk, field.name, np.where(missing, float(field.fill or 0), values))
 
 
 def _finite(
-    chunk: Chunk, name: str, values: NDArray[np.float64], gaps: bool = False
+    chunk: Chunk, name: str, values: NDArray[np.float64], may_be_missing: bool = False
 ) -> NDArray[np.float64]:
-    """Return numbers as they are, if all are finite; NaN is refused unless there may be gaps."""
+    """Return the numbers unchanged; refuse infinite ones and, by default, missing ones."""
     infinite, missing = np.isinf(values), np.isnan(values)
     if infinite.any():
-        raise chunk.refusal(int(np.argmax(infinite)), name, "the number is infinite")
-    if missing.any() and not gaps:
-        raise chunk.refusal(int(np.argmax(missing)), name, NO_TARGET)
+        raise chunk.error(int(np.argmax(infinite)), name, "the number is infinite")
+    if missing.any() and not may_be_missing:
+        raise chunk.error(int(np.argmax(missing)), name, NO_TARGET)
     return values
 
 
@@ -226,13 +221,13 @@ def _one_hot(X: NDArray[np.float64], chunk: Chunk, field: Input, unseen: str) ->
         if text is None:
             text = field.fill
             if text is None:
-                raise chunk.refusal(row, field.name, MISSING)
+                raise chunk.error(row, field.name, MISSING)
         if text in codes:
             X[row, codes[text]] = 1.0
         elif unseen == "refuse":
             known = listed(field.categories)
             reason = f"{shown(text)} was not seen in training; known: {known} (--unseen zero)"
-            raise chunk.refusal(row, field.name, reason)
+            raise chunk.error(row, field.name, reason)
 
 
 def _labels(chunk: Chunk, target: Target) -> list[Label | None]:
@@ -245,6 +240,6 @@ def _labels(chunk: Chunk, target: Target) -> list[Label | None]:
     labels: list[Label | None] = []
     for row, value in enumerate(chunk.numbers(name).tolist()):
         if value == value and not (value.is_integer() and abs(value) <= EXACT):
-            raise chunk.refusal(row, name, f"{value!r} is no whole number, as the classes are")
+            raise chunk.error(row, name, f"{value!r} is not a whole number, as the classes are")
         labels.append(None if value != value else int(value))
     return labels

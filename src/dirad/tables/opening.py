@@ -1,28 +1,23 @@
-"""Which format a file is of, by its name or else by how it begins."""
+"""Open a data file of any supported format, which is found by its name or its first bytes."""
 
 import os
 from pathlib import Path
 
+from dirad.tables.arrays import open_idx, open_npz
 from dirad.tables.delimited import open_delimited
-from dirad.tables.error import TableError
+from dirad.tables.errors import TableError
 from dirad.tables.files import existing_file, opened
-from dirad.tables.idx import open_idx
-from dirad.tables.npz import open_npz
 from dirad.tables.parquet import open_parquet
 from dirad.tables.table import Table
 
-FORMATS = ("csv", "tsv", "parquet", "npz", "idx")
-BY_SUFFIX = {
-    ".csv": "csv",
-    ".txt": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".npz": "npz",
-    ".idx": "idx",
+SUFFIXES = {
+    "csv": (".csv", ".txt"),
+    "tsv": (".tsv", ".tab"),
+    "parquet": (".parquet", ".pq"),
+    "npz": (".npz",),
+    "idx": (".idx",),
 }
-BY_BEGINNING = {b"PAR1": "parquet", b"PK": "npz", b"\0\0": "idx"}
+FIRST_BYTES = {b"PAR1": "parquet", b"PK": "npz", b"\0\0": "idx"}
 
 
 def open_table(
@@ -39,21 +34,21 @@ def open_table(
     ----------
     path : the file
     format : {"csv", "tsv", "parquet", "npz", "idx"}, optional
-        By default the name's ending says it, else the file's first bytes; any other is CSV.
+        By default found from the file name, or else from the first bytes; otherwise CSV.
     delimiter, header : optional
-        Of text files; by default found out (see `dirad.tables.delimited`).
+        For text files; detected by default (see `dirad.tables.delimited`).
     labels : optional
-        Of IDX images: the file of their labels (see `dirad.tables.idx`).
+        For IDX images: the file of their labels (see `dirad.tables.arrays`).
 
     Raises
     ------
     TableError
-        The file is not there, not readable, empty, damaged or no table.
+        The file does not exist, or is unreadable, empty, damaged or not a table.
     """
     path = existing_file(path)
     format = format or find_format(path)
-    if format not in FORMATS:
-        raise TableError(f"{path}: unknown format {format!r}; known are {', '.join(FORMATS)}")
+    if format not in SUFFIXES:
+        raise TableError(f"{path}: unknown format {format!r}; known are {', '.join(SUFFIXES)}")
     if format == "parquet":
         return open_parquet(path)
     if format == "npz":
@@ -66,15 +61,15 @@ def open_table(
 
 
 def find_format(path: Path) -> str:
-    """Return the format of a file by its name, else by its first bytes.
+    """Return the format of a file by its name, or else by its first bytes.
 
     >>> find_format(Path("a.csv.gz")), find_format(Path("a.pq"))
     ('csv', 'parquet')
     """
-    name = path.name.lower().removesuffix(".gz")
-    suffix = Path(name).suffix
-    if suffix in BY_SUFFIX:
-        return BY_SUFFIX[suffix]
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    for format, suffixes in SUFFIXES.items():
+        if suffix in suffixes:
+            return format
     with opened(path) as file:
-        beginning = file.read(4)
-    return next((found for b, found in BY_BEGINNING.items() if beginning.startswith(b)), "csv")
+        start = file.read(4)
+    return next((format for b, format in FIRST_BYTES.items() if start.startswith(b)), "csv")

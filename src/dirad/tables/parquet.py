@@ -1,15 +1,14 @@
-"""Parquet, by pyarrow, which is imported when such a file is opened."""
+"""Parquet files, read by pyarrow, which is imported only when such a file is opened."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dirad.tables.chunk import Chunk, Unusable, Values
-from dirad.tables.error import TableError
+from dirad.tables.errors import TableError
 from dirad.tables.files import failures_named
-from dirad.tables.scan import Kind
-from dirad.tables.table import Table
+from dirad.tables.table import Chunk, Table
+from dirad.tables.values import Kind, Unusable, Values
 
 
 def pyarrow() -> Any:
@@ -23,7 +22,7 @@ def pyarrow() -> Any:
 
 
 def open_parquet(path: Path) -> Table:
-    """Open a Parquet file; columns of other types than number, boolean, text cannot be used."""
+    """Open a Parquet file; only columns of numbers, booleans and text can be used."""
     pa = pyarrow()
     with _opened(pa, path) as file:
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
@@ -46,8 +45,8 @@ def open_parquet(path: Path) -> Table:
 
 @contextmanager
 def _opened(pa: Any, path: Path) -> Iterator[Any]:
-    """Open a file by pyarrow, whose exceptions are then of our kind."""
-    # Buffering beforehand would hold the whole file in memory.
+    """Open a file by pyarrow, and turn its exceptions into a `TableError`."""
+    # With buffering in advance, the whole file would be held in memory.
     options = {"pre_buffer": False, "page_checksum_verification": True}
     with (
         failures_named(path, pa.ArrowException, UnicodeDecodeError),
@@ -69,11 +68,11 @@ def _kind(pa: Any, type: Any) -> Kind:
 
 
 def _values(pa: Any, column: Any, kind: Kind) -> Values:
-    """Return numbers as an array, text as a list; booleans with gaps as text."""
+    """Return numbers as an array, text as a list; booleans with missing values as text."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_integer(column.type) and column.null_count == 0:
-        return column.to_numpy(zero_copy_only=False)  # as floats, large ones would become equal
+        return column.to_numpy(zero_copy_only=False)  # as floats, large ones could become equal
     if kind == "number":
         return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     if kind == "boolean" and column.null_count == 0:

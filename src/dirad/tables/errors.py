@@ -1,4 +1,4 @@
-"""What a data file can do wrong, said in a line that names it."""
+"""The error for a data file that cannot be used, and how messages quote names and values."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -12,17 +12,17 @@ class TableError(ValueError):
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it: quoted, shortened where it is long.
+    """Quote a value for a message, and shorten it if it is long.
 
     >>> shown("abc"), shown("a" * 100)
     ("'abc'", "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'")
     """
-    text = value if isinstance(value, str) else str(value)
+    text = str(value)
     return repr(text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…")
 
 
 def listed(values: Iterable[object], most: int = 8) -> str:
-    """Return values as a message lists them: of many the first ones and the last.
+    """List values for a message; of many, only the first ones and the last.
 
     >>> listed("abcd", most=3)
     "'a', 'b', …, 'd' (4 in all)"
@@ -33,17 +33,17 @@ def listed(values: Iterable[object], most: int = 8) -> str:
     return f"{', '.join(texts[: most - 1])}, …, {texts[-1]} ({len(texts):,} in all)"
 
 
-def to_drop(names: Iterable[str]) -> str:
-    """Return the options by which the command line leaves columns out.
+def drop_options(names: Iterable[str]) -> str:
+    """Return the command-line options that leave out these columns.
 
-    >>> to_drop(["id", "full name"])
+    >>> drop_options(["id", "full name"])
     "--drop id --drop 'full name'"
     """
     return " ".join(f"--drop {quote(name)}" for name in names)
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
-    """Return the first name that was there before.
+    """Return the first name that occurs a second time.
 
     >>> first_repeated("abcb")
     'b'
@@ -57,7 +57,7 @@ def first_repeated(names: Iterable[str]) -> str | None:
 
 
 def no_column(file: object, name: str, names: Iterable[str]) -> TableError:
-    """Return the error for a column that is not there, with the nearest name that is."""
+    """Return the error for a missing column, which suggests the most similar name."""
     names = list(names)
     folded = {other.casefold(): other for other in names}
     near = get_close_matches(name.casefold(), folded, 1)

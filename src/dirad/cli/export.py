@@ -1,0 +1,236 @@
+"""The command `dirad export`: a model as C, ONNX, a Python module, a formula or a drawing."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from cyclopts import Parameter
+
+from dirad.cli.app import TALKATIVE, Output, Usage, app, raw_stdout
+from dirad.cli.files import check_output, encoder_of, is_number, names_of, require_begun
+from dirad.cli.options import ModelPath, OptionalOutputFile
+from dirad.cli.printing import Findings
+
+if TYPE_CHECKING:
+    from dirad.storage import ModelFile
+
+LARGEST_ERROR = "largest error within the ranges"
+CLIPPED = (
+    "Inputs of type float outside the ranges (those of the rows fitted to, or --low and --high) "
+    "are clipped to them; their error may be larger."
+)
+USELESS = 0.5  # error of a probability from which an answer says nothing
+L0_ALONE = (
+    "The formula is that of L0 alone. The model's answers also depend on how well each mode of L1 "
+    "predicts the inputs; c, onnx and python compute all of it."
+)
+OF_ONE_NETWORK = ("formula", "dot", "svg")  # what shows only one of several networks
+
+Format = Literal["c", "onnx", "python", "formula", "dot", "svg"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class COptions:
+    """Options for C."""
+
+    name: str | None = None
+    """In C: prefix of the functions' names [default: model]."""
+    fixed: Literal[16, 32] | None = None
+    """In C: compute in fixed point, with weights of 16 or 32 bits."""
+    low: float | None = None
+    """In fixed point: lower end of the range of all inputs [default: of each input, its range in
+    the data fitted to]."""
+    high: float | None = None
+    """In fixed point: upper end of the range [default: likewise]."""
+
+
+NO_C_OPTIONS = COptions()
+
+
+@app.command
+def export(
+    model: ModelPath,
+    *,
+    to: Format,
+    output: OptionalOutputFile = None,
+    number: int | None = None,
+    c: COptions = NO_C_OPTIONS,
+    talk: Output = TALKATIVE,
+) -> None:
+    """Export a model for use without dirad: C, ONNX, a Python module, a formula or a drawing.
+
+    C, ONNX and Python compute exactly what the model computes, including the scaling of inputs; so
+    does the formula of a single network. For a continual model, the formula and the drawing show
+    one of its L0 networks. Exported models predict and choose the model that answers; novelty is
+    only available in Python.
+
+    ```
+    dirad export model.dirad --to c -o model.h            # C99, one header, no malloc
+    dirad export model.dirad --to c --fixed 16 -o fixed.h # whole numbers only
+    dirad export model.dirad --to onnx -o model.onnx
+    dirad export model.dirad --to python -o standalone.py # imports only math
+    dirad export model.dirad --to formula                 # LaTeX
+    dirad export model.dirad --to svg -o network.svg
+    ```
+
+    Parameters
+    ----------
+    to
+        The format: c, onnx, python, formula, dot or svg.
+    output
+        The file to write [default: standard output; onnx needs a file].
+    number
+        For the formula or drawing of a continual model: which of its models.
+    """
+    from dirad.atomic import replacing
+    from dirad.storage import read
+
+    found = read(model)
+    if output is not None:
+        check_output(output, model)
+    require_begun(found, model)
+    if any(one.phase != "stable" for one in getattr(found.model, "models_", ())):
+        raise Usage(f"{model} is still learning: dirad learn {model} --finish finishes it")
+    names = names_of(found, model)
+    if names is not None:
+        found.model.feature_names_in_ = np.array(names, object)
+    if to == "onnx" and output is None:
+        raise Usage("--to onnx needs a file: --output model.onnx")
+    _check_c_options(found.model, to, c)
+    _check_number(found.model, to, number)
+    content, facts = _exported(found, model, to, number, c)
+    if output is None:
+        raw_stdout().write(content)
+        return
+    with replacing(output) as part:
+        part.write_bytes(content)
+    findings = Findings(talk)
+    about = {"file": str(output), "bytes": len(content)} | facts
+    findings.facts("Export", about, _notes(found, model, to, c))
+    findings.print()
+
+
+def _exported(
+    found: "ModelFile", path: Path, to: Format, number: int | None, c: COptions
+) -> tuple[bytes, dict[str, Any]]:
+    """Return the content of the exported file, and facts about it."""
+    from dirad import export as exports
+    from dirad.export.onnx import onnx_ends
+
+    model = found.model
+    fixed = None
+    if c.fixed is not None:
+        fixed = exports.Fixed(c.fixed, *_ranges(found, path, c))
+    facts: dict[str, Any] = {}
+    try:
+        if to == "c":
+            content = exports.to_c(model, name=c.name or "model", fixed=fixed)
+            size = exports.c_size(model, fixed=fixed)
+            facts = {"flash, bytes": size.flash, "RAM, bytes": size.ram}
+            if fixed is not None:
+                facts[LARGEST_ERROR] = exports.fixed_bound(model, fixed)
+                _check_bound(model, facts[LARGEST_ERROR], c.fixed)
+        elif to == "onnx":
+            content = exports.to_onnx(model)
+            facts = onnx_ends(content)
+        elif to == "python":
+            content = exports.to_python(model)
+        elif to == "formula":
+            content = exports.to_formula(model, number=number).latex() + "\n"
+        else:
+            draw = exports.to_dot if to == "dot" else exports.to_svg
+            content = draw(model, number=number)
+    except ValueError as error:  # this model cannot be exported so
+        option = f"--to {to}" if c.fixed is None else f"--fixed {c.fixed}"
+        raise Usage(f"{option}: {error}") from None
+    return content.encode() if isinstance(content, str) else content, facts
+
+
+def _ranges(found: "ModelFile", path: Path, c: COptions) -> tuple[Any, Any]:
+    """Return the range of the inputs: as given, or as in the data fitted to, or from 0 to 1."""
+    from dirad.storage import ModelError
+
+    seen = found.provenance
+    if c.low is not None or c.high is not None or "low" not in seen or "high" not in seen:
+        return 0.0 if c.low is None else c.low, 1.0 if c.high is None else c.high
+    lows, highs = seen["low"], seen["high"]
+    if not (
+        all(isinstance(ends, list) and all(map(is_number, ends)) for ends in (lows, highs))
+        and len(lows) == len(highs) == found.model.n_features_in_
+        and all(low <= high for low, high in zip(lows, highs, strict=True))
+    ):
+        why = "the ranges of its inputs are not valid: give others by --low and --high"
+        raise ModelError(f"{path}: {why}")
+    return lows, highs
+
+
+def _check_c_options(model: Any, to: Format, c: COptions) -> None:
+    """Refuse options of C and of fixed point where they have no meaning."""
+    from dirad.export.c_source import NAMES, is_name
+
+    if to != "c":
+        for option, value in (("--name", c.name), ("--fixed", c.fixed)):
+            if value is not None:
+                raise Usage(f"{option} is for C, not for {to}")
+    if c.name is not None and not is_name(c.name):
+        raise Usage(f"--name: must be {NAMES}, not {c.name!r}")
+    for option, value in (("--low", c.low), ("--high", c.high)):
+        if value is not None and c.fixed is None:
+            raise Usage(f"{option} is for fixed point, in C: it needs --fixed 16 or --fixed 32")
+        if value is not None and not math.isfinite(value):
+            raise Usage(f"{option}: must be a finite number, not {value}")
+    if c.fixed is not None and not hasattr(model, "network_"):
+        raise Usage(
+            "--fixed: a continual model can only be exported in floating point, because rounding "
+            "errors of fixed point could change which of its models answers"
+        )
+    low, high = 0.0 if c.low is None else c.low, 1.0 if c.high is None else c.high
+    if low > high:
+        raise Usage(f"--low is {low:g}, but --high is {high:g}")
+
+
+def _check_bound(model: Any, bound: float, fixed: int | None) -> None:
+    """Refuse fixed point if its errors make the answers meaningless."""
+    if hasattr(model, "classes_") and bound >= USELESS:
+        finer = "--fixed 32, or " if fixed == 16 else ""
+        raise Usage(
+            f"--fixed {fixed}: probabilities may be wrong by {bound:.2g}, which makes them "
+            f"meaningless; use {finer}narrower ranges (--low, --high), or floating point"
+        )
+
+
+def _check_number(model: Any, to: Format, number: int | None) -> None:
+    """Refuse `--number` where there is nothing to choose; require it where there is."""
+    if to not in OF_ONE_NETWORK:
+        if number is not None:
+            raise Usage(f"--number is for a formula or a drawing, not for {to}")
+        return
+    numbers = [one.number for one in getattr(model, "models_", ())]
+    listed = ", ".join(map(str, numbers))
+    if number is not None and not numbers:
+        raise Usage("--number chooses a model of a continual model, and this is a single network")
+    if number is not None and number not in numbers:
+        raise Usage(f"--number {number}: the models are {listed}")
+    if number is None and len(numbers) > 1:
+        raise Usage(f"--number: choose one of the models {listed}")
+
+
+def _notes(found: "ModelFile", path: Path, to: Format, c: COptions) -> str:
+    """Return what a user of the exported file has to know."""
+    notes = []
+    if to not in OF_ONE_NETWORK and found.encoder is not None:
+        fields = encoder_of(found, path).inputs
+        filled = ", missing values filled" if any(f.fill is not None for f in fields) else ""
+        if filled or any(field.kind != "number" for field in fields):
+            notes.append(
+                f"It takes {found.model.n_features_in_} numbers: categories as 0 or 1{filled}. "
+                f"dirad inspect {path} --inputs lists them, in order."
+            )
+    if to == "formula" and hasattr(found.model, "models_"):
+        notes.append(L0_ALONE)
+    if c.fixed is not None:
+        notes.append(CLIPPED)
+    return " ".join(notes)

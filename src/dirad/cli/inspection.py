@@ -1,0 +1,211 @@
+"""The command `dirad inspect`: what a model file contains."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from cyclopts import Parameter
+
+from dirad.cli.app import TALKATIVE, Flag, Output, Usage, app
+from dirad.cli.files import (
+    encoder_of,
+    model_rows,
+    n_rows_fitted,
+    names_of,
+    open_data,
+    rows_fitted_note,
+    rows_of,
+    scores,
+    was_fitted_to,
+)
+from dirad.cli.options import DETECTED, ModelPath, Reading
+from dirad.cli.printing import Findings
+
+if TYPE_CHECKING:
+    from dirad.storage import ModelFile
+    from dirad.tables import Encoder, Table
+
+SHORT = 40  # edges up to which a network is written as equations
+IMPORTANT = 10  # inputs that are listed
+MAX_EVENTS = 20  # events that are listed
+LONG_RUN = 8  # adjacent number columns up to which each has its own line
+LISTED = 3  # of a longer run, those that have
+MEASURED = ("test rows", "test accuracy", "share of the largest class", "test R²", "test RMSE")
+
+
+@app.command
+def inspect(
+    model: ModelPath,
+    *,
+    data: Annotated[
+        Path | None, Parameter(help="A data file on which the model is measured.")
+    ] = None,
+    inputs: Flag = False,
+    reading: Reading = DETECTED,
+    talk: Output = TALKATIVE,
+) -> None:
+    """Print what a model file contains: size, accuracy, important inputs, the formula if short.
+
+    ```
+    dirad inspect model.dirad
+    dirad inspect model.dirad --data test.csv
+    dirad inspect model.dirad --inputs    # every number that it takes, in order
+    dirad inspect model.dirad --json | jq .Model
+    ```
+
+    Parameters
+    ----------
+    inputs
+        List every input with its position, instead of the columns.
+    """
+    from dirad.storage import read
+
+    found = read(model)
+    names = names_of(found, model)
+    findings = Findings(talk)
+    findings.facts("Model", _facts(found, model))
+    if data is not None:
+        _add_scores(findings, found, model, open_data(data, reading))
+    if inputs:
+        findings.table("Inputs", _input_rows(found, model))
+    elif found.encoder is not None:
+        rows = _column_rows(encoder_of(found, model))
+        findings.table("Columns", rows if talk.json else _shortened(rows))
+    if hasattr(found.model, "network_"):
+        _add_network(findings, found.model, names)
+    else:
+        events = [{"what happened": str(event)} for event in found.model.events_]
+        findings.table("Models", model_rows(found.model))
+        findings.table("Events", events[-MAX_EVENTS:])
+    findings.print()
+
+
+def _facts(found: "ModelFile", path: Path) -> dict[str, Any]:
+    """Return a summary of a model file."""
+    model, provenance = found.model, found.provenance
+    facts: dict[str, Any] = {
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "kind": type(model).__name__,
+        "preset": model.preset,
+        "made by": provenance.get("dirad"),
+    }
+    data = provenance.get("data")
+    if isinstance(data, list):
+        files = [file for file in data if isinstance(file, dict)]
+        facts["data"] = [f"{file.get('file')}, sha256 {file.get('sha256')}" for file in files]
+    if found.encoder is not None:
+        facts["target"] = encoder_of(found, path).target.name
+    if hasattr(model, "classes_"):
+        facts["classes"] = model.classes_.tolist()
+    facts["inputs"] = model.n_features_in_
+    if hasattr(model, "network_"):
+        facts |= {
+            "inputs used": int(np.count_nonzero(model.feature_importances_)),
+            "edges": model.n_edges_,
+            "hidden nodes": model.n_hidden_,
+            "steps": model.n_steps_,
+            "finished": model.is_stable_,
+        }
+    facts["parameters"] = model.n_parameters_
+    return facts | {key: provenance[key] for key in MEASURED if key in provenance}
+
+
+def _add_scores(findings: Findings, found: "ModelFile", path: Path, table: "Table") -> None:
+    """Add how good the model is on a data file."""
+    X, y = rows_of(found, path, table)
+    if y is None:
+        raise Usage(f"{table.path} has no column of the target: there is nothing to measure")
+    facts: dict[str, Any] = {"rows": len(X)}
+    note = ""
+    if was_fitted_to(found, table):
+        rows = n_rows_fitted(found, len(X))
+        facts |= {} if rows is None else {"rows fitted to": rows}
+        text = rows_fitted_note(found, len(X))
+        note = f"{text[0].upper()}{text[1:]}."
+    findings.facts(f"On {table.path}", facts | scores(found.model, X, y, prefix=""), note)
+
+
+def _add_network(findings: Findings, model: Any, names: Sequence[str] | None) -> None:
+    """Add the important inputs of a single network and, if it is short, its formula."""
+    from dirad.names import quoted
+
+    findings.table("Inputs that count most", _important(model, names))
+    if model.n_edges_ <= SHORT:
+        equations = [{"equation": line} for line in model.network_.equations(quoted(names))]
+        findings.table("Formula", equations, _meaning(model))
+
+
+def _column_rows(encoder: "Encoder") -> list[dict[str, Any]]:
+    """Return how each column of a data file becomes inputs."""
+    return [
+        {
+            "column": field.name,
+            "kind": field.kind,
+            "becomes": list(field.feature_names()),
+            "missing values become": field.fill,
+        }
+        for field in encoder.inputs
+    ]
+
+
+def _shortened(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of `_column_rows`, with long runs of number columns shortened."""
+    result: list[dict[str, Any]] = []
+    for kind, group in groupby(rows, key=lambda row: row["kind"]):
+        run = list(group)
+        if kind == "number" and len(run) > LONG_RUN:
+            rest = run[LISTED:]
+            filled = any(row["missing values become"] is not None for row in rest)
+            more = {
+                "column": f"… {rest[-1]['column']}: {len(rest):,} more",
+                "kind": kind,
+                "becomes": "itself, each",
+                "missing values become": "its median, each" if filled else None,
+            }
+            run = [*run[:LISTED], more]
+        result += run
+    return result
+
+
+def _input_rows(found: "ModelFile", path: Path) -> list[dict[str, Any]]:
+    """Return every number that a model takes, in order."""
+    if found.encoder is None:
+        names = names_of(found, path) or [f"x{i}" for i in range(found.model.n_features_in_)]
+        return [{"place": place, "input": name} for place, name in enumerate(names)]
+    rows: list[dict[str, Any]] = []
+    for field in encoder_of(found, path).inputs:
+        for i, name in enumerate(field.feature_names()):
+            holds = "the number" if field.kind == "number" else "1 if true, else 0"
+            fill = field.fill
+            if field.categories:
+                holds = f"1 if {field.name} is {field.categories[i]!r}, else 0"
+                fill = None if fill is None else int(fill == field.categories[i])
+            rows.append(
+                {"place": len(rows), "input": name, "holds": holds, "missing values become": fill}
+            )
+    return rows
+
+
+def _important(model: Any, names: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Return the inputs to which the outputs are most sensitive."""
+    shares = model.feature_importances_
+    names = names or [f"x{i}" for i in range(len(shares))]
+    best = np.argsort(-shares, kind="stable")[:IMPORTANT]
+    return [{"input": names[i], "importance": float(shares[i])} for i in best if shares[i] > 0]
+
+
+def _meaning(model: Any) -> str:
+    """Return what the outputs of the equations mean."""
+    notes = []
+    if hasattr(model, "classes_"):
+        classes = model.classes_.tolist()
+        if model.network_.n_outputs == 1:
+            notes.append(f"y0 is the probability of {classes[1]}.")
+        else:
+            notes.append("; ".join(f"y{i}: {name}" for i, name in enumerate(classes)) + ".")
+    if model.n_hidden_:
+        notes.append("σ₁(z; K) = 4/(1 + e^(−K·z)) − 1 is how strongly a node lets through.")
+    return " ".join(notes)

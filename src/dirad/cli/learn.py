@@ -1,0 +1,301 @@
+"""The command `dirad learn`: a continual model learns from more rows."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from cyclopts import Parameter
+from numpy.typing import NDArray
+
+from dirad.cli.app import TALKATIVE, Flag, Output, Usage, app, warm_up
+from dirad.cli.checkpoint import Job, claimed_output, provenance_of, write_model
+from dirad.cli.files import (
+    check_not_input,
+    check_output,
+    encoder_of,
+    model_rows,
+    open_data,
+    tell_ignored,
+)
+from dirad.cli.options import (
+    DATA_FILE,
+    DETECTED,
+    NO_RESUME,
+    Checkpoints,
+    ModelPath,
+    OptionalOutputFile,
+    Reading,
+    Unseen,
+)
+from dirad.cli.printing import Findings, progress
+
+if TYPE_CHECKING:
+    from dirad.storage import ModelFile
+    from dirad.tables import Chunk
+
+MAX_EVENTS = 6  # events that are printed
+MEANING = {
+    "mixed": "mixed: rows of several tasks in one batch, known or new; the batch is split.",
+    "learning": "learning: the first rows, too few to compare a batch with.",
+}
+MODELS_NOTE = (
+    "L0: the network that predicts the target; "
+    "numbers kept: all but samples that are not learned yet"
+)
+
+
+@app.command
+def learn(
+    model: ModelPath,
+    data: Annotated[Path | None, Parameter(help=DATA_FILE)] = None,
+    *,
+    output: OptionalOutputFile = None,
+    finish: Flag = False,
+    unseen: Unseen = "refuse",
+    checkpoints: Checkpoints = NO_RESUME,
+    reading: Reading = DETECTED,
+    talk: Output = TALKATIVE,
+) -> None:
+    """Let a continual model learn from more rows, and print what it recognized.
+
+    The rows are a stream and are learned in order. Labels may be missing. A batch of a known task
+    goes to the model of that task; a batch that no model knows starts a new one. Nothing that was
+    learned before is overwritten.
+
+    ```
+    dirad fit day1.csv --target fault --continual -o plant.dirad
+    dirad learn plant.dirad day2.csv
+    dirad learn plant.dirad day3.csv -o other.dirad
+    dirad learn plant.dirad --finish     # no more rows: all models are finished
+    ```
+
+    Parameters
+    ----------
+    output
+        The model file to write [default: the model file is replaced].
+    finish
+        Finish models that are still learning; afterwards no sample is kept.
+    unseen
+        How to treat a category that the first file did not contain: refuse it, or encode it as 0.
+    """
+    from dirad.tables import digest
+
+    if output is not None:
+        check_output(output)
+    output = output or model
+    check_not_input(output, data)
+    with claimed_output(output) as is_unchanged:
+        found = _continual_model(model)
+        encoder = encoder_of(found, model)
+        if data is None:
+            if not finish:
+                raise Usage("there is nothing to learn: give a data file, or --finish")
+            _finish(found, output, is_unchanged, talk)
+            return
+        table = open_data(data, reading)
+        tell_ignored(encoder, table, talk)
+        before = found.provenance
+        provenance = provenance_of(table, before.get("seed"), before.get("data"))
+        conditions = {"model file": digest(model), "--unseen": unseen}
+        every = checkpoints.checkpoint_every
+        job = Job(table, encoder, output, is_unchanged, provenance, conditions, every, talk)
+        classifier, n_learned = found.model, 0
+        if checkpoints.resume:
+            classifier, n_learned = _resumed(job, classifier)
+        warm_up(talk, classifier.preset)
+        last = _last_event(classifier)
+        learn_rows(job, classifier, n_learned, finish=finish, unseen=unseen, last_event=last)
+
+
+def _continual_model(path: Path) -> "ModelFile":
+    """Return a model file that can learn more."""
+    from dirad.storage import read
+
+    found = read(path)
+    if type(found.model).__name__ != "PREVALClassifier":
+        raise Usage(
+            f"{path} is a single network, which is finished; dirad fit --continual starts a model "
+            "that can learn more"
+        )
+    return found
+
+
+def _resumed(job: Job, before: Any) -> tuple[Any, int]:
+    """Return the model of a checkpoint, and how many rows of the file it has learned."""
+    from dirad.storage import ModelError
+
+    found = job.read_checkpoint()
+    job.require_same(found.model, before)
+    row = found.provenance.get("row")
+    if type(row) is not int or not 0 <= row <= found.model.n_samples_seen_:
+        raise ModelError(f"{job.checkpoint}: it does not say at which row it was stopped")
+    job.encoder = encoder_of(found, job.checkpoint)  # with classes that were new
+    return found.model, row
+
+
+def _finish(
+    found: "ModelFile", output: Path, is_unchanged: Callable[[], bool], talk: Output
+) -> None:
+    """Finish all models with the samples that they hold."""
+    warm_up(talk, found.model.preset)
+    last = _last_event(found.model)
+    found.model.finish()
+    write_model(found.model, output, is_unchanged, found.encoder, found.provenance)
+    findings = Findings(talk)
+    events = [str(event) for event in _events_after(found.model, last)]
+    findings.table("Models", model_rows(found.model), "; ".join([MODELS_NOTE, *events]))
+    findings.print()
+
+
+def learn_rows(
+    job: Job,
+    model: Any,
+    n_learned: int,
+    *,
+    finish: bool,
+    unseen: str = "refuse",
+    last_event: Any = None,
+) -> None:
+    """Learn the rows of a table after the first `n_learned` ones, with checkpoints.
+
+    Events after `last_event` are printed at the end; by default all.
+    """
+    from dirad.preval.settings import PRESETS
+
+    size = model.batch_size or PRESETS[model.preset].l0.batch_size
+    stream = StreamRecord(model, size, n_learned)
+    row = 0
+    with job.pauses() as pause, progress(job.talk, "learning", "rows") as show:
+        for chunk in job.table.chunks(size):
+            row += len(chunk)
+            skip = max(n_learned - (row - len(chunk)), 0)
+            if skip >= len(chunk):
+                continue
+            _learn_chunk(job, stream, chunk, skip, unseen)
+            show(row, job.table.n_rows, f"learning: {len(model.models_)} models")
+            pause(model, f"after row {row}", row=row)
+    if finish:
+        stream.finish()
+    job.save_model(model)
+    findings = Findings(job.talk)
+    _report(findings, stream, last_event, job.output)
+    findings.print()
+
+
+def _learn_chunk(job: Job, stream: "StreamRecord", chunk: "Chunk", skip: int, unseen: str) -> None:
+    """Learn a chunk without its first `skip` rows."""
+    X, y = job.encoder.transform(chunk, unseen)[skip:], None
+    if job.encoder.target.name in job.table.names:
+        y = job.encoder.targets(chunk, unlabelled=True, new_classes=True)[skip:]
+        labels = [label for label in y.tolist() if label is not None]
+        job.encoder = job.encoder.with_classes(labels)
+    # The chunk is split where a batch is complete, so that each row is predicted by a model that
+    # has learned all batches before it.
+    missing = stream.size - stream.waiting
+    for start, part in ((0, slice(0, missing)), (missing, slice(missing, None))):
+        if len(X[part]):
+            with job.encoder.out_of_range_named([chunk], first=skip + start):
+                stream.learn(X[part], None if y is None else y[part])
+
+
+class StreamRecord:
+    """A continual model that learns rows, and a record of what it recognized."""
+
+    def __init__(self, model: Any, size: int, n_learned: int) -> None:
+        self.model = model
+        self.size = size  # rows of a batch
+        self.start = n_learned  # rows of the file that were learned earlier
+        self.rows = n_learned  # rows of the file that are learned by now
+        self.first = n_learned - self.waiting  # of this batch; negative: in an earlier file
+        self.spans: list[tuple[int, int, Any]] = []  # first row, last row, report
+        self.n_right = self.n_labelled = 0  # predicted before they were learned
+        self.n_recorded = self.n_batches  # batches whose reports are recorded
+
+    @property
+    def n_batches(self) -> int:
+        """Batches that were learned."""
+        reports = self.model.reports_ if hasattr(self.model, "_system") else []
+        return reports[-1].batch + 1 if reports else 0
+
+    @property
+    def waiting(self) -> int:
+        """Rows that do not fill a batch yet."""
+        return len(self.model._waiting[0]) if hasattr(self.model, "_system") else 0
+
+    def learn(self, X: NDArray, y: NDArray | None) -> None:
+        """Predict rows of one batch, and learn them afterwards."""
+        if getattr(self.model, "models_", None) and y is not None and len(self.model.classes_):
+            self._score(X, y)
+        self.model.partial_fit(X, y)
+        self.rows += len(X)
+        self._record()
+
+    def finish(self) -> None:
+        """Finish all models."""
+        self.model.finish()
+        self._record()
+
+    def _score(self, X: NDArray, y: NDArray) -> None:
+        """Predict the labelled rows, and count the right predictions."""
+        labelled = np.array([label is not None for label in y.tolist()], bool)
+        if labelled.any():
+            pairs = zip(self.model.predict(X[labelled]).tolist(), y[labelled].tolist(), strict=True)
+            self.n_right += sum(predicted == label for predicted, label in pairs)
+            self.n_labelled += int(labelled.sum())
+
+    def _record(self) -> None:
+        """Record the reports of new batches."""
+        for report in self.model.reports_:
+            if report.batch >= self.n_recorded:
+                self.spans.append((max(self.first, 0), self.rows - 1, report))
+                self.first = self.rows
+        self.n_recorded = self.n_batches
+
+
+def _last_event(model: Any) -> Any:
+    """Return the last event of a continual model, None if there is none."""
+    return model.events_[-1] if model.events_ else None
+
+
+def _events_after(model: Any, last: Any) -> list[Any]:
+    """Return the events after one; if it is gone, as very old events are, return all."""
+    events = model.events_
+    places = [i for i, event in enumerate(events) if event is last]
+    return events[places[0] + 1 :] if places else events
+
+
+def _report(findings: Findings, stream: StreamRecord, last_event: Any, output: Path) -> None:
+    """Say which rows were recognized as what, and what became of the models."""
+    rows = _recognized(stream)
+    kinds = {row["taken for"] for row in rows}
+    meaning = [MEANING[kind] for kind in MEANING if kind in kinds]
+    findings.table("What was recognized", rows, " ".join([f"Batches of {stream.size}.", *meaning]))
+    if stream.waiting:
+        note = "More rows will complete their batch; --finish learns them as they are."
+        findings.facts("Not learned yet", {"rows that wait for a batch": stream.waiting}, note)
+    events = [str(event) for event in _events_after(stream.model, last_event)]
+    findings.record["Events"] = events
+    note = "; ".join([MODELS_NOTE, *events[-MAX_EVENTS:]])
+    findings.table("Models", model_rows(stream.model), f"Written to {output}. {note}")
+    if stream.n_labelled:
+        n = stream.n_labelled
+        note = "Each batch is predicted first and learned afterwards."
+        if stream.start:
+            note += f" Only rows from {stream.start:,} on, where the command was resumed."
+        answers = {"rows with labels": n, "accuracy": stream.n_right / n}
+        findings.facts("Answers before learning", answers, note)
+
+
+def _recognized(stream: StreamRecord) -> list[dict[str, Any]]:
+    """Return a table row for each run of batches with the same verdict."""
+    runs: list[list[Any]] = []  # first row, last row, batches, kind, model
+    for first, last, report in stream.spans:
+        if runs and runs[-1][3:] == [report.kind, report.model]:
+            runs[-1][1:3] = [last, runs[-1][2] + 1]
+        else:
+            runs.append([first, last, 1, report.kind, report.model])
+    return [
+        {"rows": f"{first:,}–{last:,}", "batches": batches, "taken for": kind, "model": number}
+        for first, last, batches, kind, number in runs
+    ]
