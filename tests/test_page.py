@@ -101,7 +101,7 @@ def walked(changes):
         here -= set(change.removed)
         assert not here & set(change.added)
         here |= set(change.added)
-        yield change, {edge.place: (edge.source, edge.term) for edge in here}
+        yield change, {edge.number: (edge.source, edge.term) for edge in here}
 
 
 def test_replay_is_the_history_at_every_step(long_life):
@@ -139,7 +139,7 @@ def test_a_network_chosen_by_held_out_samples_is_reached():
 
 def test_nodes_have_places_apart_and_edges_go_right(long_life):
     network = long_life.network_
-    edges = [Edge(place, *ends) for place, ends in final_topology(network).items()]
+    edges = [Edge(number, *ends) for number, ends in final_topology(network).items()]
     for shape in (None, (14, 14)):
         place = place_nodes(network, edges, shape).nodes
         points = np.array(list(place.values()))
@@ -215,7 +215,7 @@ def test_what_was_held_out_stands_beside_what_was_fitted_to(folder, long_life):
         held_out=held_out,
     )  # fmt: skip
     text = path.read_text(encoding="utf-8")
-    assert "<dd>0.875</dd><dt>accuracy on 1,200 rows that were held out</dt>" in text
+    assert "<dd>0.875</dd><dt>accuracy on 1,200 held-out rows</dt>" in text
     assert "accuracy on 5 samples: of these rows 4 were fitted to</dt>" in text
 
 
@@ -396,7 +396,7 @@ def test_slider_and_buttons_by_mouse(browser, long_life, long_page):
     assert browser.shown_edges() == 500
     browser.click("#first")
     assert (browser.at, browser.shown_edges()) == (0, 0)
-    assert browser.text("#event") == "inputs and outputs alone"
+    assert browser.text("#event") == "inputs and outputs without edges"
     browser.click("#forward")
     browser.click("#forward")
     browser.click("#back")
@@ -500,7 +500,7 @@ def test_a_sample_is_picked_and_seen_in_the_network(browser, long_page):
     plain = browser.run(paint)
     browser.click("#sample-forward")
     assert browser.find("#sample").get_property("value") == "0"
-    assert f"Answer {samples['answers'][0]}" in browser.text("#sample-view")
+    assert f"Predicted {samples['answers'][0]}" in browser.text("#sample-view")
     assert browser.run(paint) != plain
     browser.press("#sample-forward", Keys.ENTER)
     browser.press("#sample-back", Keys.SPACE)
@@ -524,7 +524,7 @@ def test_a_continual_learner_shows_models_conflicts_and_who_answers(
     assert browser.text("#model-summary") == data["models"][0]["summary"]
     i = data["samples"]["route"].index(1)
     Select(browser.find("#sample")).select_by_value(str(i))
-    assert "Model 1 answers" in browser.text("#sample-view")
+    assert "Model 1 predicts" in browser.text("#sample-view")
     third = '.pictures figure:nth-child(3) [fill="var(--alert)"]'
     red = f"return document.querySelectorAll('{third}').length"
     assert browser.run(red) == len(data["samples"]["views"][0]["inputs"][i])
@@ -539,7 +539,7 @@ def test_a_continual_learner_shows_models_conflicts_and_who_answers(
     assert f"{len(continual.events_)} events" in browser.text("#timeline ~ details summary")
     browser.press("#timeline ~ details summary", Keys.ENTER)
     captions = browser.text(".matrices")
-    assert "Who answers: share of each true task" in captions
+    assert "Routing: share of each true task" in captions
     assert "Accuracy on each task" in captions
     assert_quiet(browser, stream_page)
 
@@ -980,10 +980,14 @@ def test_keys_pass_over_nodes_that_are_not_there(browser, long_page):
 
 def test_novelty_and_importance_are_explained(browser, pages):
     browser.renew(pages["stream"], 1280).run("samples.go(0)")
-    assert "around 0 is usual, higher is newer" in browser.text("#sample-view")
-    assert "Σ|w| of all edges that leave the standardized input" in browser.text(".part caption")
+    assert "about 0 is typical of known samples" in browser.text("#sample-view")
+    assert "Σ|weight| of all edges that leave the standardized input" in browser.text(
+        ".part caption"
+    )
     browser.renew(pages["long"], 1280)
-    assert "per standard deviation of the input (mean |slope|)" in browser.text(".part caption")
+    assert "Mean |slope| of the outputs' activations per standard deviation" in browser.text(
+        ".part caption"
+    )
 
 
 @pytest.mark.parametrize("name", ["long", "stream"])
