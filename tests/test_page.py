@@ -511,9 +511,7 @@ def test_a_sample_is_picked_and_seen_in_the_network(browser, long_page):
     assert_quiet(browser, long_page)
 
 
-def test_a_continual_learner_shows_models_conflicts_and_who_answers(
-    browser, continual, stream_page
-):
+def test_a_continual_learner_shows_models_conflicts_and_routing(browser, continual, stream_page):
     browser.open(stream_page)
     data = data_of(stream_page)
     Select(browser.find("#model")).select_by_visible_text("1")
@@ -530,13 +528,13 @@ def test_a_continual_learner_shows_models_conflicts_and_who_answers(
     assert browser.run(red) == len(data["samples"]["views"][0]["inputs"][i])
     marked = "return view.cy.nodes('.conflicted').length"
     assert browser.run(marked) == len(data["samples"]["views"][0]["nodes"][i])
-    browser.click("#sample-view .bars .link")  # the model that answers, which is not shown
+    browser.click("#sample-view .bars .link")  # the model that predicts, which is not shown
     assert browser.text("#model-summary") == data["models"][1]["summary"]
     assert browser.run(red) == len(data["samples"]["views"][1]["inputs"][i])
     lanes = browser.driver.find_elements(By.CSS_SELECTOR, "#timeline text")
     assert {"model 0", "model 1"} <= {lane.text for lane in lanes}
     browser.click("#timeline ~ details summary")
-    assert f"{len(continual.events_)} events" in browser.text("#timeline ~ details summary")
+    assert f"{len(continual.events_)} model events" in browser.text("#timeline ~ details summary")
     browser.press("#timeline ~ details summary", Keys.ENTER)
     captions = browser.text(".matrices")
     assert "Routing: share of each true task" in captions

@@ -43,7 +43,7 @@ def draw_flow(system: "System", batch: NDArray, sample: NDArray) -> Figure:
         view = seen_by(model, sample[None])
         draw_view(axes[row], view, 0, (side, side), (0.0, 1.0))
         if row == 0:
-            _name_columns(axes[row], view)
+            name_columns(axes[row], view)
         ratio = scores[row]
         mark = "  ← answers" if model.number == route else ""
         axes[row, 0].set_ylabel(f"model {model.number}", fontsize=10)
@@ -92,7 +92,8 @@ def draw_view(
         ax.set_yticks([])
 
 
-def _name_columns(axes: Sequence[Axes], view: View) -> None:
+def name_columns(axes: Sequence[Axes], view: View) -> None:
+    """Write the titles above the three axes of `draw_view`."""
     blank = " (blue: not predicted)" if np.isnan(view.predicted).any() else ""
     for ax, title in zip(axes, ("sample", f"predicted by L1{blank}", "conflicts"), strict=True):
         ax.set_title(title, fontsize=9)
@@ -172,7 +173,7 @@ class ConflictDisplay:
         for i, name in enumerate(self.names):
             draw_view(self.axes_[i], self.view, i, self.shape, limits)
             self.axes_[i, 0].set_ylabel(name, fontsize=9)
-        _name_columns(self.axes_[0], self.view)
+        name_columns(self.axes_[0], self.view)
         self.ax_: Axes = self.axes_[0, 0] if ax is None else ax
         self.figure_ = root(self.ax_)
         return self

@@ -162,16 +162,15 @@ class GrowthDisplay:
 
 
 def draw_adaptation(model: "Model") -> Figure:
-    """Error, edges and hidden nodes of L0 and then of L1, with the transition marked."""
+    """Draw error and size of L0 and then of L1 along the steps, and the transition between them."""
     assert model.l1 is not None
     l0 = model.history
     error, edges, hidden = model.l1.progress()
     first, last = len(l0.error), len(l0.error) + len(error)
-    n_outputs = max(model.network.n_outputs, 1)
     figure = Figure(figsize=(8, 5.5), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)
     squared = model.settings.l0.cost == "squared"
-    l0_error = 2 * l0.error / n_outputs if squared else l0.error
+    l0_error = 2 * l0.error / max(model.network.n_outputs, 1) if squared else l0.error
     top.plot(range(first), l0_error, color=ACCENT, lw=0.8, label="L0: outputs")
     top.plot(range(first, last), error, color=ALERT, lw=0.8, label="L1: states of L0's nodes")
     top.set_ylabel("mean squared error\nper target" if squared else "error")
@@ -181,19 +180,17 @@ def draw_adaptation(model: "Model") -> Figure:
         (l0.edges, edges, NAVY, "edges"),
         (l0.hidden, hidden, QUIET, "hidden nodes"),
     ):
-        bottom.plot(range(first), values, color=colour, label=label)
-        bottom.plot(range(first, last), l1_values, color=colour)
+        bottom.plot(range(last), [*values, *l1_values], color=colour, label=label)
     bottom.set_yscale("symlog", linthresh=10)
     bottom.set_ylim(bottom=0)
-    bottom.set_ylabel("size of the network\nthat adapts")
-    bottom.set_xlabel("step (one batch each)" if not model.settings.buffer_size else "step")
-    bottom.legend(frameon=False, loc="lower right")
+    bottom.set_ylabel("size of the\nadapting network")
+    bottom.set_xlabel("step" if model.settings.buffer_size else "step (one batch each)")
+    bottom.legend(frameon=False, loc="upper left")
     for axes in (top, bottom):
         axes.axvline(first, color=NAVY, lw=1, ls=":")
         axes.spines[["top", "right"]].set_visible(False)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    top.annotate(
-        " L0 stable: L1 begins", (first, top.get_ylim()[1]), va="top", color=NAVY, fontsize=9
-    )
+    style: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 9, "color": NAVY}
+    top.text(first, 1.01, "L0 stable, L1 starts", transform=top.get_xaxis_transform(), **style)
     figure.suptitle(f"Adaptation of one model: {first:,} steps of L0, then {len(error):,} of L1")
     return figure

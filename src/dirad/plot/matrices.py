@@ -19,9 +19,11 @@ def draw_matrix(
     values: NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], ax: Axes | None
 ) -> Axes:
     """Draw shares from 0 to 1 as shades with numbers; NaN stays blank."""
+    longest = max(map(len, columns))
     if ax is None:
-        size = (1.7 + 0.55 * len(columns), 1.3 + 0.45 * len(rows))
-        ax = shown(figsize=(max(size[0], 3.6), max(size[1], 2.6)), layout="constrained").subplots()
+        height = max(1.3 + 0.45 * len(rows), 2.6) + (0.07 * longest if longest > LETTERS else 0.0)
+        size = (max(1.7 + 0.55 * len(columns), 3.6), height)
+        ax = shown(figsize=size, layout="constrained").subplots()
     ax.imshow(np.ma.masked_invalid(values), cmap="Blues", vmin=0.0, vmax=1.15, aspect="auto")
     if max(values.shape) <= MANY_CELLS:
         for (i, j), value in np.ndenumerate(values):
@@ -30,7 +32,7 @@ def draw_matrix(
                 text = f"{value:.0f}" if value in (0.0, 1.0) else f"{value:.2f}"
                 ax.text(j, i, text, ha="center", va="center", fontsize=9, color=colour)
     ax.set_xticks(range(len(columns)), columns)
-    if max(map(len, columns)) > LETTERS:
+    if longest > LETTERS:
         ax.tick_params(axis="x", labelrotation=90)  # side by side they would overlap
     ax.set_yticks(range(len(rows)), rows)
     ax.tick_params(length=0)

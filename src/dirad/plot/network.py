@@ -304,7 +304,8 @@ def _draw_nodes(ax: Axes, network: Network, layout: Layout, labels: dict[int, st
             circle = Circle((x, y), layout.radius, fc=HIDDEN_FILL, ec=HIDDEN_EDGE, lw=1.0, zorder=3)
             ax.add_patch(circle)
             at, style = (x, y), {"ha": "center", "fontsize": 7, "zorder": 5}
-        ax.text(*at, labels.get(node, ""), va="center", color=INK, **style)
+        if node in labels:
+            ax.text(*at, labels[node], va="center", color=INK, **style)
     # Pixels of an image are half transparent, so that the start of each edge is visible.
     fill = "#cfcfcf88" if layout.pixel and not layout.apart else INPUT_FILL
     lines = 0.8 if half > 0.05 else 0.4

@@ -60,35 +60,12 @@ def write_page(
     held_out : mapping, optional
         Score on held-out rows: "accuracy" or "R²", and their number as "rows".
     """
-    text = page(
-        model,
-        Given(model, X, y, tasks, shape, about, held_out),
-        title=title,
-        input_names=input_names,
-        accuracy_matrix=accuracy_matrix,
-        max_samples=max_samples,
-    )
-    path = Path(path)
-    with replacing(path) as part:
-        part.write_text(text, encoding="utf-8", newline="\n")
-    return path
-
-
-def page(
-    model: Any,
-    given: Given,
-    *,
-    title: str | None = None,
-    input_names: Sequence[str] | None = None,
-    accuracy_matrix: ArrayLike | None = None,
-    max_samples: int = MOST_SAMPLES,
-) -> str:
-    """Return the page as text."""
+    given = Given(model, X, y, tasks, shape, about, held_out)
     written, drawn = contents(model, given, input_names, max_samples)
     if accuracy_matrix is not None:
         written["tables"].append(_accuracy_table(accuracy_matrix))
     scripts = [_read(LIBRARY), *(_read(f"script/{name}.js") for name in SCRIPTS)]
-    return _template().render(
+    text = _template().render(
         title=title or f"What the {'models' if len(drawn['models']) > 1 else 'network'} learned",
         kind=type(model).__name__,
         version=version("dirad"),
@@ -97,7 +74,11 @@ def page(
         hashes=[_hash(text) for text in scripts],
         data=drawn,
         **written,
-    )  # fmt: skip
+    )
+    path = Path(path)
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8", newline="\n")
+    return path
 
 
 def _accuracy_table(matrix: ArrayLike) -> dict[str, Any]:

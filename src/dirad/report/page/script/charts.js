@@ -1,7 +1,7 @@
 "use strict";
 // Charts in SVG: growth, the timeline of a stream, images and a scatter plot.
 
-const LEFT = 86, RIGHT = 8;
+const LEFT = 94, RIGHT = 8;
 const EVENT_ROWS = [
   ["edges added", ["edge"], "var(--positive)"],
   ["nodes inserted", ["ENC"], "var(--nodes)"],
@@ -101,11 +101,11 @@ function drawSizes(root, { at, edges, hidden, x, bottom, end, width }) {
   root.append(
     shape("line", { x1: LEFT, x2: width - RIGHT, y1: end, y2: end, stroke: "var(--line)" }),
     label(LEFT - 5, y(most) + 4, number(most), "end"), label(LEFT - 5, end + 1, "0", "end"));
-  for (const [values, name, paint] of [[edges, "edges", "var(--positive)"], [hidden, "hidden nodes", "var(--nodes)"]]) {
+  for (const [values, name, paint] of [[edges, "edge", "var(--positive)"], [hidden, "hidden node", "var(--nodes)"]]) {
     if (!values.length) continue;
     const last = values.at(-1);
     const points = at.map((step, i) => [x(step + 1), y(values[i])]);
-    const text = label(width - RIGHT - 4, y(last) + (name === "edges" ? 13 : -4), `${last} ${name}`, "end");
+    const text = label(width - RIGHT - 4, y(last) + (name === "edge" ? 13 : -4), `${last} ${name}${last === 1 ? "" : "s"}`, "end");
     text.style.fill = paint;
     root.append(shape("path", { d: lineThrough(points), fill: "none", stroke: paint, "stroke-width": 1.8 }), text);
   }

@@ -59,7 +59,7 @@ function drawLegends() {
   if (!data.timeline) return;
   const square = (paint, opacity) => shape("svg", { width: 12, height: 12 }, shape("rect", { width: 12, height: 12, fill: paint, opacity }));
   byId("timeline-legend").replaceChildren(
-    key(square("var(--accent)", 1), "stable model"), key(square("var(--accent)", 0.4), "adapting model"), key("▲", "model created"), key("●", "model becomes stable"),
+    key(square("var(--accent)", 1), "stable model"), key(square("var(--accent)", 0.4), "adapting model"), key("▲ ", "model opened"), key("● ", "model becomes stable"),
     ...VERDICTS.map((name) => key(square(`var(--${name})`, 1), name)));
 }
 
