@@ -474,6 +474,7 @@ def test_a_click_on_a_node_shows_its_equation_and_inputs(browser, long_life, lon
     ).click().perform()
     browser.until(lambda: browser.text("#node-title") == "Node 3")
     assert browser.text("#node-view .equation") == long_life.network_.equations()[3]
+    assert "null" not in browser.text("#node-view")  # an output has no table of outgoing edges
     into = np.count_nonzero(long_life.network_.edges["term"] == 2 * 3)
     rows = browser.driver.find_elements(By.CSS_SELECTOR, "#node-view .list:first-of-type tbody tr")
     assert len(rows) == into

@@ -175,7 +175,7 @@ def draw_adaptation(model: "Model") -> Figure:
     top.plot(range(first, last), error, color=ALERT, lw=0.8, label="L1: states of L0's nodes")
     top.set_ylabel("mean squared error\nper target" if squared else "error")
     top.set_ylim(bottom=0)
-    top.legend(frameon=False, loc="upper right")
+    top.legend(loc="upper center", edgecolor="none")
     for values, l1_values, colour, label in (
         (l0.edges, edges, NAVY, "edges"),
         (l0.hidden, hidden, QUIET, "hidden nodes"),

@@ -17,7 +17,7 @@ MOST_SAMPLES = 50
 MOST_NUMBERS = 120_000  # stored for all samples together
 NOVELTY = {
     "default": "Novelty is the number of standard deviations by which the logarithm of the "
-    "prediction error exceeds its mean on held-out training samples, for the model with the "
+    "prediction error exceeds its mean on samples of the learned tasks, for the model with the "
     "smallest value; about 0 is typical of known samples.",
     "paper": "Novelty is the share of nodes that conflict with their prediction, for the model "
     "with the smallest value; from 0 to 1.",

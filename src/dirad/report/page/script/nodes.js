@@ -70,12 +70,13 @@ class NodePanel {
     const { label, name, kind, equation } = this.model.nodes[i];
     const state = states && states[i] !== null ? ` · state ${number(states[i])}` : "";
     byId("node-title").textContent = `Node ${label}`;
-    byId("node-view").replaceChildren(
+    byId("node-view").replaceChildren(...[
       element("p", { class: "quiet small" }, `${KINDS[kind]} ${name}${state}`),
       equation ? element("code", { class: "equation", tabindex: 0, role: "region", "aria-label": "Equation" }, equation)
         : element("p", { class: "small" }, kind === "input" ? "This is an input of the network." : "This node was removed during growth."),
       this.table("Incoming edges", "from", this.model.edges.filter((edge) => edge[1] === i), 0, states),
-      this.table("Outgoing edges", "to", this.model.edges.filter((edge) => edge[0] === i), 1, states));
+      this.table("Outgoing edges", "to", this.model.edges.filter((edge) => edge[0] === i), 1, states),
+    ].filter(Boolean));
   }
 
   table(title, heading, edges, side, states) {
