@@ -25,7 +25,7 @@ from dirad.plot import (
 from dirad.plot.colours import ALERT, VERDICT_COLOURS
 from dirad.plot.data import moments_of
 from dirad.plot.growth import draw_growth
-from lives import digits, lived, streamed
+from synthetic import continual_classifier, digits, grown_classifier
 
 mpl.use("agg")
 
@@ -46,7 +46,7 @@ def classifier():
 
 @pytest.fixture(scope="module")
 def continual():
-    return streamed()
+    return continual_classifier()
 
 
 def texts(display):
@@ -62,7 +62,7 @@ def test_a_network_says_its_names_and_size(classifier):
 
 
 def test_weights_are_colours_by_sign_and_weak_edges_fade():
-    network = lived(64, 10, 500, 700).network_
+    network = grown_classifier(64, 10, 500, 700).network_
     display = NetworkDisplay(network, shape=(8, 8)).plot()
     used = network.edges[network.edges["source"] >= 0]
     assert len(used) == 500
