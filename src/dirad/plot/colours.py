@@ -1,11 +1,11 @@
-"""The colours of all pictures, and what a weight looks like."""
+"""The colours of all pictures, and the colour of a weight."""
 
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from numpy.typing import NDArray
 
-# Blue and vermilion of Okabe and Ito, which the colour-blind tell apart; never lighter than is
-# seen on white.
+# Blue and vermilion of Okabe and Ito, which colour-blind readers can tell apart. No shade is so
+# light that it vanishes on white.
 POSITIVE, NEGATIVE, NEUTRAL = "#0072b2", "#d55e00", "#8a8a8a"
 INK, PALE, GRID = "#222222", "#666666", "#dddddd"
 INPUT_FILL, OUTPUT_FILL = "#eeeeee", "#ffffff"
@@ -22,22 +22,22 @@ WEIGHTS = LinearSegmentedColormap.from_list(
     ],
 )
 
-# Of models that validate.
+# For pictures of streams.
 NAVY, QUIET, ACCENT, ALERT = "#1b3a4b", "#8fa3ad", "#1f77b4", "#d1495b"
 TASK_COLOURS = ("#1f77b4", "#e07b00", "#2a9d55", "#8e44ad", "#b5762a")
 VERDICT_COLOURS = {"learning": QUIET, "known": NAVY, "new": ALERT, "mixed": "#e9a23b"}
 
 
 def weight_scale(weights: NDArray[np.float64]) -> float:
-    """Return the |w| at which colour and width are full: large, but blind to a few outliers."""
+    """Return the |weight| of full colour and width: a quantile, so that outliers do not set it."""
     return float(np.quantile(np.abs(weights), 0.95)) if np.any(weights) else 1.0
 
 
 def weight_colours(weights: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
-    """Return one colour per weight: blue above 0, vermilion below, darker with |w|."""
+    """Return one colour per weight: blue above 0, vermilion below, darker for larger |weight|."""
     return WEIGHTS(0.5 + 0.5 * np.clip(weights / scale, -1, 1))
 
 
 def task_colour(task: int) -> str:
-    """Return the colour of a task; they come again after the last."""
+    """Return the colour of a task; colours repeat after the last."""
     return TASK_COLOURS[task % len(TASK_COLOURS)]

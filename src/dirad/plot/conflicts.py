@@ -1,7 +1,7 @@
-"""Conflicts as images: a sample, what L1 predicts of it, and what contradicts."""
+"""Conflicts as images: a sample, how L1 predicts it, and where the two conflict."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -10,18 +10,19 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from dirad.estimators.continual import PREVALClassifier
 from dirad.plot.colours import ACCENT, ALERT, NAVY, QUIET
+from dirad.plot.data import View, model_of, seen_by
 from dirad.plot.figure import root, shown
-from dirad.plot.subject import model_of
-from dirad.preval.model import Model
-from dirad.preval.system import System
+
+if TYPE_CHECKING:
+    from dirad.estimators import PREVALClassifier
+    from dirad.preval.system import System
 
 PIXELS = colormaps["gray_r"].with_extremes(bad="#d5e3ea")
 MOST_ROWS = 6
 
 
-def draw_flow(system: System, batch: NDArray, sample: NDArray) -> Figure:
+def draw_flow(system: "System", batch: NDArray, sample: NDArray) -> Figure:
     """One batch and one sample, as every stable model sees them.
 
     Left: the sample, L1's prediction of it and what contradicts; the model with the least score
@@ -42,7 +43,7 @@ def draw_flow(system: System, batch: NDArray, sample: NDArray) -> Figure:
         view = seen_by(model, sample[None])
         draw_view(axes[row], view, 0, (side, side), (0.0, 1.0))
         if row == 0:
-            _name_columns(axes[row], view)
+            name_columns(axes[row], view)
         ratio = scores[row]
         mark = "  ← answers" if model.number == route else ""
         axes[row, 0].set_ylabel(f"model {model.number}", fontsize=10)
@@ -72,31 +73,10 @@ def draw_flow(system: System, batch: NDArray, sample: NDArray) -> Figure:
     return figure
 
 
-class View(NamedTuple):
-    """Samples as a model sees them; all (samples, inputs)."""
-
-    samples: NDArray[np.float64]
-    predicted: NDArray[np.float64]  # by L1; NaN where it predicts nothing
-    conflicted: NDArray[np.float64]  # 1 where the prediction is contradicted; of many, the share
-
-
-def seen_by(model: Model, X: NDArray) -> View:
-    """Return samples, their inputs as L1 predicts them, and which of them are conflicted."""
-    if model.l1 is None or model.known is None:
-        raise ValueError(
-            f"model {model.number} is still adapting ({model.phase}), and predicts its inputs only "
-            "when it is stable: call finish() first"
-        )
-    inputs, predicted = model.predicted_inputs(X)
-    images = np.full(X.shape, np.nan)
-    images[:, inputs] = predicted
-    return View(X, images, model.conflicted(X)[:, : X.shape[1]].astype(float))
-
-
 def draw_view(
     axes: Sequence[Axes], view: View, row: int, shape: tuple[int, int], limits: tuple[float, float]
 ) -> None:
-    """Draw a sample, its prediction and its conflicts on three axes; white to black are limits."""
+    """Draw a sample, its prediction and its conflicts on three axes, from white to black."""
     low, high = limits
     style: dict[str, Any] = {"aspect": "equal" if shape[0] > 1 else "auto"}
     for ax, image in zip(axes[:2], (view.samples[row], view.predicted[row]), strict=True):
@@ -112,15 +92,15 @@ def draw_view(
         ax.set_yticks([])
 
 
-def _name_columns(axes: Sequence[Axes], view: View) -> None:
+def name_columns(axes: Sequence[Axes], view: View) -> None:
+    """Write the titles above the three axes of `draw_view`."""
     blank = " (blue: not predicted)" if np.isnan(view.predicted).any() else ""
-    titles = ("the sample", f"predicted by L1{blank}", "conflicted")
-    for ax, title in zip(axes, titles, strict=True):
+    for ax, title in zip(axes, ("sample", f"predicted by L1{blank}", "conflicts"), strict=True):
         ax.set_title(title, fontsize=9)
 
 
 def image_shape(n_inputs: int) -> tuple[int, int]:
-    """Return the shape of a square image of so many pixels; one row where there is none.
+    """Return the shape of a square image of `n_inputs` pixels; one row if that is no square.
 
     >>> image_shape(196), image_shape(30)
     ((14, 14), (1, 30))
@@ -130,28 +110,18 @@ def image_shape(n_inputs: int) -> tuple[int, int]:
 
 
 class ConflictDisplay:
-    """What contradicts the predictions of a model: samples, predictions and conflicts as images.
+    """Samples, the predictions of a model and the conflicts between them, as images.
 
-    Up to six samples have a row each; of a larger batch one row shows the means, and the share of
-    samples in which each input is conflicted.
+    Up to six samples get a row each. Of more samples, one row shows the means, and the share of
+    samples in which each input conflicts.
 
     Parameters
     ----------
     view : View
     names : sequence of str, one per row
     shape : (rows, columns), optional
-        Of the image whose pixels the inputs are; by default a square, else a single row.
-
-    Attributes
-    ----------
-    axes_ : array of matplotlib Axes, (rows, 3)
-    ax_ : matplotlib Axes, the axes given, or the first
-    figure_ : matplotlib Figure
+        Shape of the image whose pixels the inputs are; by default a square, else a single row.
     """
-
-    axes_: NDArray
-    ax_: Axes
-    figure_: Figure
 
     def __init__(
         self, view: View, names: Sequence[str], *, shape: tuple[int, int] | None = None
@@ -166,14 +136,14 @@ class ConflictDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: PREVALClassifier,
+        estimator: "PREVALClassifier",
         X: ArrayLike,
         *,
         model: int | None = None,
         shape: tuple[int, int] | None = None,
         ax: Axes | None = None,
     ) -> "ConflictDisplay":
-        """Draw samples as a `model` sees them, by default the one that answers each."""
+        """Draw samples as a `model` sees them, by default the one that predicts their class."""
         X = np.atleast_2d(np.asarray(X, float))
         route = estimator.route(X) if model is None else np.full(len(X), model)
         parts = [
@@ -187,22 +157,23 @@ class ConflictDisplay:
         return cls(view, names, shape=shape).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> "ConflictDisplay":
-        """Draw; without axes on a new figure."""
+        """Draw on `ax`, or on a new figure."""
         rows = len(self.names)
-        height = 1.9 if self.shape[0] > 1 else 0.7
+        self.axes_: NDArray
         if ax is None:
+            height = 1.9 if self.shape[0] > 1 else 0.7
             figure = shown(figsize=(6.6, height * rows + 0.4), layout="constrained")
             self.axes_ = figure.subplots(rows, 3, squeeze=False)
         else:
             ax.set_axis_off()
-            places = [[(j / 3, 1 - (i + 1) / rows, 0.31, 0.92 / rows) for j in range(3)]
-                      for i in range(rows)]  # fmt: skip
-            self.axes_ = np.array([[ax.inset_axes(at) for at in line] for line in places])
+            places = [(j / 3, 1 - (i + 1) / rows) for i in range(rows) for j in range(3)]
+            panels = [ax.inset_axes((x, y, 0.31, 0.92 / rows)) for x, y in places]
+            self.axes_ = np.array(panels).reshape(rows, 3)
         limits = float(self.view.samples.min()), float(self.view.samples.max())
         for i, name in enumerate(self.names):
             draw_view(self.axes_[i], self.view, i, self.shape, limits)
             self.axes_[i, 0].set_ylabel(name, fontsize=9)
-        _name_columns(self.axes_[0], self.view)
-        self.ax_ = self.axes_[0, 0] if ax is None else ax
+        name_columns(self.axes_[0], self.view)
+        self.ax_: Axes = self.axes_[0, 0] if ax is None else ax
         self.figure_ = root(self.ax_)
         return self

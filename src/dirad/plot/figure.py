@@ -1,4 +1,4 @@
-"""Where pictures are drawn: on axes given, on a new figure, or on one that pyplot shows."""
+"""Where pictures are drawn: on given axes, on a new figure, or on a figure that pyplot shows."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -6,9 +6,10 @@ from typing import Any, cast
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-Maker = Callable[..., Figure]  # Figure: no window, no global state; `shown`: pyplot knows it
-INDENT = 0.07  # room for names beside such panels, as a share of their width
-GAP = 0.05  # between stacked panels in axes given, as a share of their height
+# Makes a new figure: `Figure` without a window or global state, `shown` one that pyplot manages.
+Maker = Callable[..., Figure]
+INDENT = 0.07  # room for labels beside panels in given axes, as a share of the width
+GAP = 0.05  # between panels in given axes, as a share of the height
 
 
 def shown(**options: Any) -> Figure:
@@ -24,14 +25,14 @@ def root(ax: Axes) -> Figure:
 
 
 def panels_in(figure: Figure, ax: Axes | None) -> list[Axes]:
-    """Return the panels that were drawn: in axes given, or in a figure of their own."""
+    """Return the panels that `stacked` made, in given axes or in a figure of their own."""
     return cast(list[Axes], list(figure.axes if ax is None else ax.child_axes))
 
 
 def stacked(
     heights: Sequence[float], size: tuple[float, float], ax: Axes | None, make: Maker
 ) -> list[Axes]:
-    """Return panels one below the other that share x: in `ax`, or in a new figure of this size."""
+    """Return panels below each other that share x: in `ax`, or in a new figure of this size."""
     if ax is None:
         figure = make(figsize=size, layout="constrained", facecolor="white")
         return list(figure.subplots(len(heights), 1, sharex=True, height_ratios=list(heights)))

@@ -1,6 +1,7 @@
-"""Pictures of growth: error, size and events along the steps."""
+"""Pictures of growth: error, size and structural events along the steps."""
 
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,32 +9,25 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
-from dirad.history import EDGE, EDGE_REMOVED, ENC, NODE_REMOVED, PHASE, PHASE_NAMES, History
+from dirad.history import EDGE, EDGE_REMOVED, ENC, NODE_REMOVED, PHASE_NAMES, History
 from dirad.plot.colours import ACCENT, ALERT, GRID, INK, NAVY, NEGATIVE, PALE, POSITIVE, QUIET
+from dirad.plot.data import subject
 from dirad.plot.figure import Maker, panels_in, root, shown, stacked
-from dirad.plot.subject import subject
-from dirad.preval.model import Model
+
+if TYPE_CHECKING:
+    from dirad.preval.model import Model
 
 EDGES_COLOUR, NODES_COLOUR = POSITIVE, "#009e73"
-RUGS = (
-    ("edges", (EDGE,), EDGES_COLOUR),
-    ("ENC", (ENC,), NODES_COLOUR),
-    ("removals", (EDGE_REMOVED, NODE_REMOVED), NEGATIVE),
+EVENT_ROWS = (
+    ("edges added", (EDGE,), EDGES_COLOUR),
+    ("nodes inserted", (ENC,), NODES_COLOUR),
+    ("removed", (EDGE_REMOVED, NODE_REMOVED), NEGATIVE),
 )
 PHASE_SHADES = ("#ffffff", "#f1f1f1", "#e6eef4", "#ffffff")
 
 
-def phases(history: History) -> list[tuple[int, int, int]]:
-    """Return (phase, first step, step after the last) of each phase that lasted."""
-    changes = history.events[history.events["kind"] == PHASE]
-    starts = [0, *(int(step) + 1 for step in changes["step"])]
-    names = [0, *(int(part) for part in changes["part"])]
-    ends = [*starts[1:], max(len(history.error), starts[-1])]
-    return [(n, a, b) for n, a, b in zip(names, starts, ends, strict=True) if b > a]
-
-
 def smooth(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
-    """Return the running mean over `width` steps, over fewer at the ends."""
+    """Return the centred running mean over `width` steps, over fewer at the ends."""
     total = np.concatenate([[0.0], np.cumsum(values)])
     i = np.arange(len(values))
     low, high = np.maximum(i - width // 2, 0), np.minimum(i + width // 2 + 1, len(values))
@@ -47,34 +41,35 @@ def draw_growth(
     ax: Axes | None = None,
     make: Maker = Figure,
 ) -> Figure:
-    """Draw the error, the size of the network and every structural event over the steps."""
-    top, middle, rug = stacked((3, 2.4, 1.0), (8.5, 6.0), ax, make)
+    """Draw the error, the size of the network and every structural event along the steps."""
+    top, middle, bottom = stacked((3, 2.4, 1.0), (8.5, 6.0), ax, make)
     figure = root(top)
     if ax is None:
         figure.suptitle(title or "Growth", fontsize=12, color=INK)
     else:
         ax.set_title(title or "Growth", fontsize=12, color=INK, pad=16)
-    n = len(history.error)
-    for axes in (top, middle, rug):
+    n = max(len(history.error), 1)
+    phases = history.phases()
+    for axes in (top, middle, bottom):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=8, colors=PALE, which="both")
-        for phase, start, end in phases(history):
+        for phase, start, end in phases:
             axes.axvspan(start, end, color=PHASE_SHADES[phase], lw=0, zorder=0)
-    for phase, start, end in phases(history):
-        if end - start > 0.0085 * len(PHASE_NAMES[phase]) * max(n, 1):
+    style: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 8, "color": PALE}
+    for phase, start, end in phases:
+        if end - start > 0.0085 * len(PHASE_NAMES[phase]) * n:
             at, where = 0.5 * (start + end), top.get_xaxis_transform()
-            style: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 8, "color": PALE}
             top.text(at, 1.01, PHASE_NAMES[phase], transform=where, **style)
     _draw_error(top, history)
     _draw_size(middle, history)
-    _draw_events(rug, history)
-    rug.set_xlabel("step", fontsize=9)
-    rug.set_xlim(-0.008 * max(n, 1), max(n, 1))  # the first step's tick beside the axis, not on it
+    _draw_events(bottom, history)
+    bottom.set_xlabel("step", fontsize=9)
+    bottom.set_xlim(-0.008 * n, n)  # the first step's mark is drawn beside the axis, not on it
     return figure
 
 
 def _draw_error(axes: Axes, history: History) -> None:
-    """Draw the error of each batch, and its running mean, on a logarithmic scale."""
+    """Draw the error of each step and its running mean on a logarithmic scale."""
     n = len(history.error)
     axes.set_ylabel("error", fontsize=9)
     axes.grid(axis="y", color=GRID, lw=0.6)
@@ -85,24 +80,21 @@ def _draw_error(axes: Axes, history: History) -> None:
     error = np.maximum(history.error, floor)
     steps, width = np.arange(1, n + 1), max(1, n // 60)
     if width > 1:
-        axes.plot(steps, error, color="#b9b9b9", lw=0.7, label="each batch")
-    name = "each batch" if width == 1 else f"mean of {width} steps"
+        axes.plot(steps, error, color="#b9b9b9", lw=0.7, label="each step")
+    name = "each step" if width == 1 else f"running mean of {width} steps"
     axes.plot(steps, smooth(error, width), color=INK, lw=1.6, label=name)
-    # Beside the axes, where no curve can run through it.
-    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
-    axes.legend(frameon=False, fontsize=8, handlelength=1.0, borderpad=0.0, **beside)
-    # Plain numbers, also between the powers of ten where the error spans few of them.
-    many = error.max() > 30 * error.min()
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.legend(loc="upper right", fontsize=8, handlelength=1.0, edgecolor="none")
+    # Plain numbers, and more than the powers of ten where the error spans few of them.
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_major_formatter(plain)
     axes.yaxis.set_minor_locator(LogLocator(subs=(2.0, 3.0, 5.0)))
-    axes.yaxis.set_minor_formatter(
-        NullFormatter() if many else FuncFormatter(lambda value, _: f"{value:g}")
-    )
+    many = error.max() > 30 * error.min()
+    axes.yaxis.set_minor_formatter(NullFormatter() if many else plain)
 
 
 def _draw_size(axes: Axes, history: History) -> None:
-    """Draw the number of edges and of hidden nodes, each named at its end."""
-    axes.set_ylabel("number", fontsize=9)
+    """Draw the numbers of edges and of hidden nodes, each curve with a label at its end."""
+    axes.set_ylabel("count", fontsize=9)
     axes.grid(axis="y", color=GRID, lw=0.6)
     n = len(history.edges)
     if not n:
@@ -112,7 +104,7 @@ def _draw_size(axes: Axes, history: History) -> None:
     axes.set_ylim(-0.02 * top, 1.06 * top)
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     edges, hidden = int(history.edges[-1]), int(history.hidden[-1])
-    above = max(edges, hidden + 0.12 * top)  # the two names must not overlap
+    above = max(edges, hidden + 0.12 * top)  # the two labels must not overlap
     for values, last, at, name, colour in (
         (history.hidden, hidden, hidden, "hidden node", NODES_COLOUR),
         (history.edges, edges, above, "edge", EDGES_COLOUR),
@@ -131,33 +123,23 @@ def _draw_size(axes: Axes, history: History) -> None:
 
 
 def _draw_events(axes: Axes, history: History) -> None:
-    """Draw one tick per event, a row per kind."""
+    """Draw one mark per event, in a row per kind."""
     names = []
-    for row, (name, kinds, colour) in enumerate(RUGS):
+    for row, (name, kinds, colour) in enumerate(EVENT_ROWS):
         at = history.events["step"][np.isin(history.events["kind"], kinds)] + 1
         axes.vlines(at, row - 0.36, row + 0.36, colors=colour, lw=1.0 if len(at) < 400 else 0.5)
         names.append(f"{name} ({len(at):,})")
-    axes.set_yticks(range(len(RUGS)), names, fontsize=8, color=INK)
-    axes.set_ylim(len(RUGS) - 0.5, -0.5)
+    axes.set_yticks(range(len(EVENT_ROWS)), names, fontsize=8, color=INK)
+    axes.set_ylim(len(EVENT_ROWS) - 0.5, -0.5)
 
 
+@dataclass(eq=False)
 class GrowthDisplay:
-    """How a network grew: its error, nodes and edges along the steps, and every event.
+    """How a network grew: its error, nodes, edges and structural events along the steps."""
 
-    Attributes
-    ----------
-    axes_ : list of matplotlib Axes, the panels from the top
-    ax_ : matplotlib Axes, the axes given, or the first panel
-    figure_ : matplotlib Figure
-    """
-
-    axes_: list[Axes]
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(self, history: History, *, title: str | None = None) -> None:
-        self.history = history
-        self.title = title
+    history: History
+    _: KW_ONLY
+    title: str | None = None
 
     @classmethod
     def from_estimator(
@@ -168,50 +150,47 @@ class GrowthDisplay:
         title: str | None = None,
         ax: Axes | None = None,
     ) -> "GrowthDisplay":
-        """Draw the growth of a fitted estimator; of PREVAL L0 of one `model`, else the newest."""
+        """Draw the growth of a fitted estimator; of PREVAL, of L0 of `model` or of the newest."""
         return cls(subject(estimator, model).history, title=title).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> "GrowthDisplay":
-        """Draw; without axes on a new figure."""
+        """Draw on `ax`, or on a new figure."""
         self.figure_ = draw_growth(self.history, title=self.title, ax=ax, make=shown)
         self.axes_ = panels_in(self.figure_, ax)
         self.ax_ = self.axes_[0] if ax is None else ax
         return self
 
 
-def draw_adaptation(model: Model) -> Figure:
-    """Error, edges and hidden nodes of L0 and then of L1, with the transition marked."""
+def draw_adaptation(model: "Model") -> Figure:
+    """Draw error and size of L0 and then of L1 along the steps, and the transition between them."""
     assert model.l1 is not None
     l0 = model.history
     error, edges, hidden = model.l1.progress()
     first, last = len(l0.error), len(l0.error) + len(error)
-    n_outputs = max(model.network.n_outputs, 1)
     figure = Figure(figsize=(8, 5.5), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)
     squared = model.settings.l0.cost == "squared"
-    l0_error = 2 * l0.error / n_outputs if squared else l0.error
+    l0_error = 2 * l0.error / max(model.network.n_outputs, 1) if squared else l0.error
     top.plot(range(first), l0_error, color=ACCENT, lw=0.8, label="L0: outputs")
     top.plot(range(first, last), error, color=ALERT, lw=0.8, label="L1: states of L0's nodes")
     top.set_ylabel("mean squared error\nper target" if squared else "error")
     top.set_ylim(bottom=0)
-    top.legend(frameon=False, loc="upper right")
+    top.legend(loc="upper center", edgecolor="none")
     for values, l1_values, colour, label in (
         (l0.edges, edges, NAVY, "edges"),
         (l0.hidden, hidden, QUIET, "hidden nodes"),
     ):
-        bottom.plot(range(first), values, color=colour, label=label)
-        bottom.plot(range(first, last), l1_values, color=colour)
+        bottom.plot(range(last), [*values, *l1_values], color=colour, label=label)
     bottom.set_yscale("symlog", linthresh=10)
     bottom.set_ylim(bottom=0)
-    bottom.set_ylabel("size of the network\nthat adapts")
-    bottom.set_xlabel("step (one batch each)" if not model.settings.buffer_size else "step")
-    bottom.legend(frameon=False, loc="lower right")
+    bottom.set_ylabel("size of the\nadapting network")
+    bottom.set_xlabel("step" if model.settings.buffer_size else "step (one batch each)")
+    bottom.legend(frameon=False, loc="upper left")
     for axes in (top, bottom):
         axes.axvline(first, color=NAVY, lw=1, ls=":")
         axes.spines[["top", "right"]].set_visible(False)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    top.annotate(
-        " L0 stable: L1 begins", (first, top.get_ylim()[1]), va="top", color=NAVY, fontsize=9
-    )
+    style: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 9, "color": NAVY}
+    top.text(first, 1.01, "L0 stable, L1 starts", transform=top.get_xaxis_transform(), **style)
     figure.suptitle(f"Adaptation of one model: {first:,} steps of L0, then {len(error):,} of L1")
     return figure

@@ -1,21 +1,20 @@
-"""Where the parts of a network are drawn.
+"""Positions of the nodes and edges of a drawn network.
 
-Layered drawing after Sugiyama. Nodes stand in columns by depth. Where edges are few, one that
-passes a column gets a waypoint there, so that it goes around the nodes; columns are sorted by
-the mean height of their neighbours, then heights are relaxed under a least distance.
+This is a layered drawing after Sugiyama. Nodes form columns by depth. If there are few edges, one
+that crosses a column gets a waypoint there, so that it passes between the nodes. Columns are sorted
+by the mean height of their neighbours, then heights are adjusted while nodes keep their distance.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.isotonic import isotonic_regression
 
-from dirad.core.network import MODULATORY, Network
-from dirad.core.order import LENGTH, new_plan
-from dirad.core.propagate import output_units
+from dirad.core.network import MODULATORY, OUTPUT, Network
 
-MANY_EDGES = 80  # above it, arrowheads and waypoints would be a blur
+MANY_EDGES = 80  # with more edges, arrowheads and waypoints would be a blur
+FEW_HIDDEN = 16  # up to so many hidden nodes are drawn above the edges if there are many edges
+IMAGE_SIDE = 2.4  # of an image beside the inputs, in inches
 
 Point = tuple[float, float]
 Segments = list[tuple[int, int]]
@@ -25,13 +24,13 @@ class Layout(NamedTuple):
     """Positions in inches."""
 
     place: dict[int, Point]  # node -> centre; inputs without out-edges have none
-    waypoints: dict[int, list[Point]]  # edge -> points it passes on its way
+    waypoints: dict[int, list[Point]]  # edge -> points that it passes through
     radius: float  # of hidden nodes and outputs
     input_radius: float  # half the side of an input's square
     width: float
     height: float
     pixel: float  # side of a pixel, 0 without an image; the image's left edge is at x = 0
-    apart: bool  # the image stands beside a column of inputs
+    apart: bool  # the image is drawn beside a column of inputs, not as the inputs
 
 
 def used_edges(network: Network) -> NDArray[np.int64]:
@@ -39,45 +38,49 @@ def used_edges(network: Network) -> NDArray[np.int64]:
     return np.flatnonzero(network.edges["source"] >= 0)
 
 
-def target_node(network: Network, edge: int) -> int:
-    """Return the node whose term an edge enters."""
-    return network.n_inputs + int(network.edges["term"][edge]) // 2
+def edge_ends(network: Network) -> dict[int, tuple[int, int]]:
+    """Return {edge: (source node, target node)}."""
+    numbers = used_edges(network)
+    sources, terms = network.edges["source"][numbers], network.edges["term"][numbers]
+    ends = zip(sources.tolist(), (network.n_inputs + terms // 2).tolist(), strict=True)
+    return dict(zip(numbers.tolist(), ends, strict=True))
+
+
+def output_nodes(network: Network) -> list[int]:
+    """Return the outputs in the order of their columns."""
+    units = np.flatnonzero(network.units["kind"] == OUTPUT)
+    units = units[np.argsort(network.units["output"][units])]
+    return [network.n_inputs + unit for unit in units.tolist()]
 
 
 def columns(network: Network) -> list[list[int]]:
-    """Return the nodes drawn, by column: used inputs, hidden nodes by depth, outputs."""
-    n_inputs, edges = network.n_inputs, network.edges[used_edges(network)]
-    plan = new_plan(network)
-    depth: dict[int, int] = {}
-    for unit in plan.order[: plan.status[LENGTH]]:
-        sources = edges["source"][edges["term"] // 2 == unit]
-        deepest = max((depth[s - n_inputs] for s in sources if s >= n_inputs), default=0)
-        depth[int(unit)] = 1 + deepest
-    hidden = {u: d for u, d in depth.items() if network.units["kind"][u] == MODULATORY}
-    inputs = sorted({int(s) for s in edges["source"] if s < n_inputs})
-    between = [
-        [n_inputs + u for u in hidden if hidden[u] == d]
-        for d in range(1, 1 + max(hidden.values(), default=0))
-    ]
-    return [inputs, *(c for c in between if c), [n_inputs + int(u) for u in output_units(network)]]
+    """Return the drawn nodes by column: used inputs, hidden nodes by depth, outputs."""
+    n_inputs, kinds = network.n_inputs, network.units["kind"]
+    hidden = n_inputs + np.flatnonzero(kinds == MODULATORY)
+    sources, targets = np.array([*edge_ends(network).values()], int).reshape(-1, 2).T
+    depth = np.repeat([0, 1], [n_inputs, len(kinds)])
+    for _ in hidden:  # no path is longer
+        np.maximum.at(depth, targets, depth[sources] + 1)
+    between = [hidden[depth[hidden] == d].tolist() for d in np.unique(depth[hidden])]
+    inputs = np.unique(sources[sources < n_inputs]).tolist()
+    return [inputs, *between, output_nodes(network)]
 
 
 def add_waypoints(network: Network, nodes: list[list[int]]) -> tuple[Segments, dict[int, list]]:
-    """Put a waypoint into every column that an edge passes.
+    """Add a waypoint to every column that an edge crosses.
 
     Returns the segments between neighbouring columns, and the waypoints of each edge. Waypoints
     are numbered -1, -2, ...; an edge against the order of columns (out of an output) has none.
     """
     where = {node: i for i, column in enumerate(nodes) for node in column}
     segments, passed = [], {}
-    for e in used_edges(network):
-        source, target = int(network.edges["source"][e]), target_node(network, e)
-        passed[int(e)] = []
+    for e, (source, target) in edge_ends(network).items():
+        passed[e] = []
         last = source
         for i in range(where[source] + 1, where[target]):
             point = -1 - sum(map(len, passed.values()))
             nodes[i].append(point)
-            passed[int(e)].append(point)
+            passed[e].append(point)
             segments.append((last, point))
             last = point
         if where[source] < where[target]:
@@ -86,7 +89,7 @@ def add_waypoints(network: Network, nodes: list[list[int]]) -> tuple[Segments, d
 
 
 def sort_columns(nodes: list[list[int]], segments: Segments, fixed: set[int]) -> None:
-    """Reorder each column by the mean height of its neighbours, in turns, to part crossing edges.
+    """Sort each column by the mean height of its neighbours, repeatedly, to reduce crossings.
 
     Columns in `fixed` stay as they are.
     """
@@ -98,10 +101,7 @@ def sort_columns(nodes: list[list[int]], segments: Segments, fixed: set[int]) ->
         for i in [*range(len(nodes)), *reversed(range(len(nodes)))]:
             if i in fixed:
                 continue
-            mean = {
-                node: np.mean([height[other] for other in neighbours[node]] or [height[node]])
-                for node in nodes[i]
-            }
+            mean = _mean_heights(nodes[i], neighbours, height)
             nodes[i].sort(key=lambda node, mean=mean: (mean[node], -node))
             height.update({node: (k + 0.5) / len(nodes[i]) for k, node in enumerate(nodes[i])})
 
@@ -114,6 +114,13 @@ def _neighbours(nodes: list[list[int]], segments: Segments) -> dict[int, list[in
     return neighbours
 
 
+def _mean_heights(
+    column: list[int], neighbours: dict[int, list[int]], height: dict[int, float]
+) -> dict[int, float]:
+    """Return the mean height of each node's neighbours; its own height if it has none."""
+    return {n: float(np.mean([height[o] for o in neighbours[n]] or [height[n]])) for n in column}
+
+
 def relax(
     nodes: list[list[int]],
     segments: Segments,
@@ -124,9 +131,11 @@ def relax(
 ) -> None:
     """Move each node towards the mean height of its neighbours, as far as order and room allow.
 
-    `height` is changed in place; columns run from the top down. `room` is what a node needs above
-    and below its centre. `limits` are the lowest and the highest place.
+    `height` is changed in place; columns run from the top down. `room` is the space that a node
+    needs above and below its centre. `limits` are the lowest and the highest position.
     """
+    from sklearn.isotonic import isotonic_regression
+
     neighbours = _neighbours(nodes, segments)
     low, high = limits
     for sweep in range(40):
@@ -135,13 +144,10 @@ def relax(
             column = nodes[i]
             if i in fixed or not column:
                 continue
-            wanted = [
-                np.mean([height[other] for other in neighbours[node]] or [height[node]])
-                for node in column
-            ]
+            wanted = list(_mean_heights(column, neighbours, height).values())
             needs = np.array([room[node] for node in column])
             below = np.concatenate([[0.0], np.cumsum(needs[:-1] + needs[1:])])
-            # Heights less the room taken so far must not rise along the column.
+            # Heights, without the room taken so far, must not rise along the column.
             free = isotonic_regression(
                 np.array(wanted) + below,
                 increasing=False,
@@ -151,91 +157,96 @@ def relax(
             height.update(zip(column, (free - below).tolist(), strict=True))
 
 
+def lift(between: list[list[int]], heights: dict[int, float], lowest: float, pitch: float) -> None:
+    """Place hidden nodes at and above the height `lowest`, so that edges do not cover them."""
+    for column in between:
+        for i, node in enumerate(reversed(column)):
+            heights[node] = lowest + pitch * i
+
+
 def lay_out(network: Network, image_shape: tuple[int, int] | None) -> Layout:
-    """Return where everything is drawn: inputs on the left, outputs on the right."""
+    """Return all positions: inputs on the left, outputs on the right."""
     nodes = columns(network)
-    n_edges = len(used_edges(network))
-    few = n_edges <= MANY_EDGES
+    few = len(used_edges(network)) <= MANY_EDGES
     apart = image_shape is not None and not few
-    on_image = image_shape is not None and few
-    last = len(nodes) - 1
+    pixels = image_shape if few else None  # inputs are drawn as the pixels of an image
     n_hidden = sum(map(len, nodes[1:-1]))
-    drawn = nodes[1:] if on_image else nodes
-    tall = max(map(len, drawn))
-    height = float(np.clip(max(0.34 * tall, min(0.9 * tall, 2.6)), 1.2, 9.0))
-    if on_image:
-        height = max(height, 3.6)
-    radius = float(np.clip(0.42 * height / max(1, *map(len, nodes[1:])), 0.05, 0.19))
-    if n_hidden > 12:
-        radius = min(radius, 0.15)
-
-    segments, passed = add_waypoints(network, nodes) if few else (_direct(network), {})
-    heights: dict[int, float] = {}
+    height, radius = _size(nodes, pixels is not None)
     pixel = 0.0
-    if on_image and image_shape is not None:
-        rows, cols = image_shape
-        pixel = min(height, 4.6) / max(rows, cols)
-        for node in nodes[0]:
-            heights[node] = 0.5 * height + (0.5 * rows - node // cols - 0.5) * pixel
-    sort_columns(nodes, segments, {0, last} if on_image else {last})
-    for i, column in enumerate(nodes):
-        if i or not on_image:
-            heights.update(zip(column, _spread(len(column), height, 0.9), strict=True))
-
-    room = {node: radius + 0.06 if node >= network.n_inputs else 0.05 for node in heights}
-    tallest = max(2 * sum(room[node] for node in column) for column in nodes[1:])
-    stretch = height / tallest if tallest > height else min(max(0.7 * height / tallest, 1.0), 2.2)
-    room = {node: need * stretch for node, need in room.items()}
+    if image_shape is not None:
+        pixel = (IMAGE_SIDE if apart else min(height, 4.6)) / max(image_shape)
+    segments, passed = list(edge_ends(network).values()), {}
+    if few:
+        segments, passed = add_waypoints(network, nodes)
+    heights = _heights(nodes, segments, height, pixels, pixel)
     top = height
     if few:
+        room = _room(network, nodes, heights, height, radius)
         relax(nodes, segments, heights, room, {0}, (0.0, height))
-    elif 0 < n_hidden <= 16:
-        top = height + _place_above(nodes[1:-1], heights, height, radius)
+    elif 0 < n_hidden <= FEW_HIDDEN:
+        lift(nodes[1:-1], heights, height + 0.45, 2 * radius + 0.25)
+        top = max(heights[node] for column in nodes[1:-1] for node in column) + radius
 
-    gap = float(np.clip(9.0 / max(last, 1), 1.0, 2.4 if n_hidden else 3.2))
-    left = 0.0
-    if image_shape is not None:
-        if apart:
-            pixel = 2.4 / max(image_shape)
-        left = image_shape[1] * pixel + (0.9 if apart else 0.0)
-    pitch = height / max(len(nodes[0]), 1)
-    place, x_of = {}, {}
-    for i, column in enumerate(nodes):
-        for node in column:
-            x_of[node] = left + i * gap
-            if i == 0 and on_image and image_shape is not None:
-                x_of[node] = (node % image_shape[1] + 0.5) * pixel
-            if node >= 0:
-                place[node] = (x_of[node], heights[node])
+    gap = float(np.clip(9.0 / (len(nodes) - 1), 1.0, 2.4 if n_hidden else 3.2))
+    left = 0.0 if image_shape is None else image_shape[1] * pixel + (0.9 if apart else 0.0)
+    x_of = {node: left + i * gap for i, column in enumerate(nodes) for node in column}
+    if pixels is not None:
+        x_of |= {node: (node % pixels[1] + 0.5) * pixel for node in nodes[0]}
+    half = 0.38 * height / max(len(nodes[0]), 1)
     return Layout(
-        place=place,
+        place={node: (x, heights[node]) for node, x in x_of.items() if node >= 0},
         waypoints={e: [(x_of[p], heights[p]) for p in points] for e, points in passed.items()},
         radius=radius,
-        input_radius=0.42 * pixel if on_image else float(np.clip(0.38 * pitch, 0.02, 0.11)),
-        width=left + last * gap,
+        input_radius=float(np.clip(half, 0.02, 0.11)) if pixels is None else 0.42 * pixel,
+        width=left + (len(nodes) - 1) * gap,
         height=top,
         pixel=pixel,
         apart=apart,
     )
 
 
-def _direct(network: Network) -> Segments:
-    """Return every edge as one segment."""
-    return [(int(network.edges["source"][e]), target_node(network, e)) for e in used_edges(network)]
+def _size(nodes: list[list[int]], on_image: bool) -> tuple[float, float]:
+    """Return the height of the drawing and the radius of its nodes."""
+    tall = max(map(len, nodes[1:] if on_image else nodes))
+    height = float(np.clip(max(0.34 * tall, min(0.9 * tall, 2.6)), 1.2, 9.0))
+    if on_image:
+        height = max(height, 3.6)
+    most = 0.15 if sum(map(len, nodes[1:-1])) > 12 else 0.19
+    radius = float(np.clip(0.42 * height / max(1, *map(len, nodes[1:])), 0.05, most))
+    return height, radius
 
 
-def _spread(n: int, height: float, most: float) -> list[float]:
-    """Return n heights from the top down, evenly, at most `most` apart, around the middle."""
-    pitch = min(most, height / max(n, 1))
-    return [0.5 * height + pitch * (0.5 * (n - 1) - i) for i in range(n)]
+def _heights(
+    nodes: list[list[int]],
+    segments: Segments,
+    height: float,
+    pixels: tuple[int, int] | None,
+    pixel: float,
+) -> dict[int, float]:
+    """Sort the columns, and return the heights of their nodes, evenly spaced around the middle."""
+    heights: dict[int, float] = {}
+    last = len(nodes) - 1
+    sort_columns(nodes, segments, {last} if pixels is None else {0, last})
+    for column in nodes:
+        pitch = min(0.9, height / max(len(column), 1))
+        for i, node in enumerate(column):
+            heights[node] = 0.5 * height + pitch * (0.5 * (len(column) - 1) - i)
+    if pixels is not None:
+        rows, cols = pixels
+        for node in nodes[0]:
+            heights[node] = 0.5 * height + (0.5 * rows - node // cols - 0.5) * pixel
+    return heights
 
 
-def _place_above(
-    between: list[list[int]], heights: dict[int, float], height: float, radius: float
-) -> float:
-    """Put a few hidden nodes above the throng of edges; return the height that this adds."""
-    pitch = 2 * radius + 0.25
-    for column in between:
-        for i, node in enumerate(reversed(column)):
-            heights[node] = height + 0.45 + i * pitch
-    return 0.45 + radius + pitch * (max(map(len, between)) - 1)
+def _room(
+    network: Network,
+    nodes: list[list[int]],
+    heights: dict[int, float],
+    height: float,
+    radius: float,
+) -> dict[int, float]:
+    """Return the space that each node needs above and below, stretched to the height."""
+    room = {node: radius + 0.06 if node >= network.n_inputs else 0.05 for node in heights}
+    tallest = max(2 * sum(room[node] for node in column) for column in nodes[1:])
+    stretch = height / tallest if tallest > height else min(max(0.7 * height / tallest, 1.0), 2.2)
+    return {node: need * stretch for node, need in room.items()}

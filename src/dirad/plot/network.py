@@ -1,10 +1,7 @@
-"""The picture of a network.
-
-Drawn on matplotlib's own objects. Coordinates are inches, so that text and nodes keep their
-proportions.
-"""
+"""The picture of a network. Coordinates are inches, so that text and nodes keep proportion."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, cast
 
@@ -19,7 +16,6 @@ from numpy.typing import NDArray
 
 from dirad.core.describe import node_name, summary
 from dirad.core.network import OUTPUT, Network
-from dirad.core.propagate import output_units
 from dirad.plot.colours import (
     HIDDEN_EDGE,
     HIDDEN_FILL,
@@ -32,14 +28,24 @@ from dirad.plot.colours import (
     weight_colours,
     weight_scale,
 )
+from dirad.plot.data import names, scaled_weights, subject
 from dirad.plot.figure import Maker, root, shown
-from dirad.plot.layout import MANY_EDGES, Layout, Point, lay_out, target_node, used_edges
-from dirad.plot.subject import strengths, subject
+from dirad.plot.layout import (
+    MANY_EDGES,
+    Layout,
+    Point,
+    edge_ends,
+    lay_out,
+    output_nodes,
+    used_edges,
+)
 
-FEW_EDGES = 12  # up to so many, weights are written out
-MANY_LABELS = 40  # above it, inputs go without names
-FADED = 0.12  # how much of a weak edge is left where edges are many
-KAPPA = 0.45  # how far the handles of an edge's curve reach, as a share of its width
+FEW_EDGES = 12  # up to so many edges have their weights written on them
+MANY_LABELS = 40  # with more inputs, their names are left out
+LETTER = 0.075  # width of a letter
+FADED = 0.12  # opacity of weak edges where there are many edges
+KAPPA = 0.45  # distance of a curve's control points from its ends, as a share of its width
+DASHES = (0, (3.0, 1.5))
 
 
 def draw_network(
@@ -54,35 +60,44 @@ def draw_network(
 ) -> Figure:
     """Draw a network from its inputs on the left to its outputs on the right.
 
-    Inputs that feed nothing are not drawn. Colour is the sign of a weight, width and darkness its
-    size, times the `input_spread` where that is given; solid edges are summed (term 0), dashed ones
-    modulate (term 1). With `image_shape` (rows, columns) the inputs are the pixels of an image:
-    edges leave from there as long as they are few; otherwise the image stands apart and shows how
-    much leaves each pixel, and a map beside each output shows the weights that lead straight to it.
+    Inputs without edges are not drawn. The colour of an edge shows the sign of its weight, its
+    width and darkness |weight|, times the `input_spread` if given. Solid edges are summed (term 0),
+    dashed edges modulate (term 1). With `image_shape` (rows, columns) the inputs are the pixels of
+    an image. If there are few edges, they leave from its pixels; otherwise the image is drawn
+    beside the inputs and shows the sum of |weight| out of each pixel, and a small image beside
+    each output shows the weights of its direct edges.
     """
-    _check(network, input_names, output_names, image_shape)
-    raw = network.edges["weight"]
+    if image_shape is not None and image_shape[0] * image_shape[1] != network.n_inputs:
+        raise ValueError(
+            f"image_shape {image_shape} has {image_shape[0] * image_shape[1]} pixels, but the "
+            f"network has {network.n_inputs} inputs"
+        )
+    inputs = _checked_names(input_names, network.n_inputs, "inputs")
+    outputs = _checked_names(output_names, network.n_outputs, "outputs")
+    written = network.edges["weight"]
     network = network.copy()
-    network.edges["weight"] = strengths(network, input_spread)
+    network.edges["weight"] = scaled_weights(network, input_spread)
     layout = lay_out(network, image_shape)
-    right = 0.45 + 0.075 * max(map(len, _output_labels(network, output_names)))
-    map_side = _map_side(network, layout) if layout.apart else 0.0
-    left = 0.35 if layout.pixel else 0.25 + _longest_label(network, layout, input_names)
-    box = (-left, layout.width + right + 1.2 * map_side, -0.25, layout.height + 0.3)
+    labels = _node_labels(network, layout, inputs, outputs)
+    longest = max((len(labels[n]) for n in labels if n < network.n_inputs), default=0)
+    left = 0.35 if layout.pixel else 0.25 + layout.input_radius + LETTER * longest
+    right = 0.45 + LETTER * max(map(len, outputs))
+    side = min(0.9 * layout.height / max(network.n_outputs, 1), 1.4) if layout.apart else 0.0
+    box = (-left, layout.width + right + 1.2 * side, -0.25, layout.height + 0.3)
     if ax is None:
         ax = _axes_of_size(box[1] - box[0], box[3] - box[2], 0.5, 0.85, make)
-    if layout.pixel and image_shape is not None:
+    if image_shape is not None:
         _draw_image(ax, network, layout, image_shape)
-    _draw_edges(ax, network, layout, raw)
-    _draw_nodes(ax, network, layout, input_names, output_names)
-    if map_side and image_shape is not None:
-        _draw_maps(ax, network, layout, image_shape, layout.width + right, map_side)
+        if layout.apart:
+            _draw_maps(ax, network, layout, image_shape, layout.width + right, side)
+    _draw_edges(ax, network, layout, written)
+    _draw_nodes(ax, network, layout, labels)
     used = sum(node < network.n_inputs for node in layout.place)
     ax.set_title(f"{summary(network)}\n{used} of the inputs used", fontsize=9, color=INK)
     if not len(used_edges(network)):
         middle = (0.5 * layout.width, 0.5 * layout.height)
         ax.text(*middle, "no edge yet", color=PALE, fontsize=9, ha="center", va="center")
-    _legend(ax, network, "|w|" if input_spread is None else "|w| · spread of the input")
+    _draw_legend(ax, network, "" if input_spread is None else " × standard deviation of the input")
     ax.set_xlim(box[0], box[1])
     ax.set_ylim(box[2], box[3])
     ax.set_aspect("equal")
@@ -90,50 +105,37 @@ def draw_network(
     return root(ax)
 
 
-def _check(
-    network: Network,
-    input_names: Sequence[str] | None,
-    output_names: Sequence[str] | None,
-    image_shape: tuple[int, int] | None,
-) -> None:
-    """Refuse names and shapes that do not fit the network."""
-    if image_shape is not None and image_shape[0] * image_shape[1] != network.n_inputs:
-        raise ValueError(
-            f"image_shape {image_shape} has {image_shape[0] * image_shape[1]} pixels, but the "
-            f"network has {network.n_inputs} inputs"
-        )
-    for names, n, what in (
-        (input_names, network.n_inputs, "inputs"),
-        (output_names, network.n_outputs, "outputs"),
-    ):
-        if names is not None and len(names) != n:
-            raise ValueError(f"{len(names)} names for {n} {what}")
+def _checked_names(given: Sequence[str] | None, n: int, what: str) -> list[str]:
+    """Return a name for each input or output; x0, x1, … and y0, y1, … by default."""
+    if given is not None and len(given) != n:
+        raise ValueError(f"{len(given)} names for {n} {what}")
+    return names(given, n, "x" if what == "inputs" else "y")
+
+
+def _node_labels(
+    network: Network, layout: Layout, inputs: list[str], outputs: list[str]
+) -> dict[int, str]:
+    """Return the label of each node that gets one."""
+    drawn = [node for node in layout.place if node < network.n_inputs]
+    on_image = layout.pixel and not layout.apart
+    labels = {n: inputs[n] for n in drawn} if not on_image and len(drawn) <= MANY_LABELS else {}
+    labels |= dict(zip(output_nodes(network), outputs, strict=True))
+    if layout.radius >= 0.13:
+        hidden = layout.place.keys() - labels.keys() - set(drawn)
+        labels |= {node: node_name(network, node) for node in hidden}
+    return labels
 
 
 def _axes_of_size(width: float, height: float, above: float, below: float, make: Maker) -> Axes:
-    """Return axes of this size in inches in a figure of their own, with margins around."""
+    """Return axes of this size in inches in a new figure, with margins above and below."""
     full_width, full_height = max(width + 0.2, 5.6), height + above + below
     figure = make(figsize=(full_width, full_height), facecolor="white")
     share = width / full_width
     return figure.add_axes(((1 - share) / 2, below / full_height, share, height / full_height))
 
 
-def _output_labels(network: Network, names: Sequence[str] | None) -> list[str]:
-    """Return what is written beside each output."""
-    if names is not None:
-        return [str(name) for name in names]
-    return [node_name(network, network.n_inputs + int(u)) for u in output_units(network)]
-
-
-def _longest_label(network: Network, layout: Layout, names: Sequence[str] | None) -> float:
-    """Return the room in inches that the names of the drawn inputs need."""
-    drawn = [node for node in layout.place if node < network.n_inputs]
-    longest = max((len(node_name(network, node, names)) for node in drawn), default=0)
-    return layout.input_radius + (0.075 * longest if len(drawn) <= MANY_LABELS else 0.0)
-
-
 def _draw_image(ax: Axes, network: Network, layout: Layout, shape: tuple[int, int]) -> None:
-    """Draw the frame of the image, and what leaves its pixels if it stands apart."""
+    """Draw the grid of the image and, beside the inputs, the sum of |weight| out of each pixel."""
     rows, cols = shape
     cell = layout.pixel
     middle = 0.5 * layout.height
@@ -147,7 +149,7 @@ def _draw_image(ax: Axes, network: Network, layout: Layout, shape: tuple[int, in
         shade = np.sqrt(leaves / max(float(leaves.max()), 1e-300)).reshape(shape)
         ax.imshow(shade, cmap="Greys", vmin=0, vmax=1.15, extent=frame, zorder=0.4)
         style: dict[str, Any] = {"fontsize": 8, "color": PALE, "ha": "center", "va": "top"}
-        ax.text(0.5 * cols * cell, bottom - 0.08, "Σ|w| out of each pixel", **style)
+        ax.text(0.5 * cols * cell, bottom - 0.08, "Σ|weight| of each pixel", **style)
     else:
         box = Rectangle((0, bottom), cols * cell, rows * cell, fc="#fafafa", ec="none", zorder=0)
         ax.add_patch(box)
@@ -161,37 +163,33 @@ def _draw_image(ax: Axes, network: Network, layout: Layout, shape: tuple[int, in
         ax.text(-0.06, top - (r + 0.5) * cell, str(r), ha="right", va="center", **small)
 
 
-def _map_side(network: Network, layout: Layout) -> float:
-    """Return the side of the little image beside each output."""
-    return min(0.9 * layout.height / max(network.n_outputs, 1), 1.4)
-
-
 def _draw_maps(
     ax: Axes, network: Network, layout: Layout, shape: tuple[int, int], left: float, side: float
 ) -> None:
-    """Draw beside each output the weights that lead straight to it, at their pixels' places."""
+    """Draw beside each output an image with the weights of its direct edges from the pixels."""
     edges = network.edges[used_edges(network)]
     scale = weight_scale(edges["weight"])
-    outputs = [network.n_inputs + int(unit) for unit in output_units(network)]
-    for unit in output_units(network):
-        direct = edges[(edges["term"] == 2 * unit) & (edges["source"] < network.n_inputs)]
+    top = 0.0
+    for node in output_nodes(network):
+        term = 2 * (node - network.n_inputs)
+        direct = edges[(edges["term"] == term) & (edges["source"] < network.n_inputs)]
         picture = np.full((network.n_inputs, 4), 1.0)
         picture[direct["source"]] = weight_colours(direct["weight"], scale)
-        _, y = layout.place[network.n_inputs + int(unit)]
-        extent = (left, left + side, y - 0.5 * side, y + 0.5 * side)
+        bottom = layout.place[node][1] - 0.5 * side
+        extent = (left, left + side, bottom, bottom + side)
         ax.imshow(picture.reshape(*shape, 4), extent=extent, interpolation="nearest", zorder=2)
-        frame = Rectangle((left, extent[2]), side, side, fc="none", ec="#bbbbbb", lw=0.6, zorder=3)
+        frame = Rectangle((left, bottom), side, side, fc="none", ec="#bbbbbb", lw=0.6, zorder=3)
         ax.add_patch(frame)
+        top = max(top, bottom + side)
     style: dict[str, Any] = {"fontsize": 8, "color": PALE, "ha": "center", "va": "bottom"}
-    highest = max(y for node, (_, y) in layout.place.items() if node in outputs)
-    ax.text(left + 0.5 * side, highest + 0.5 * side + 0.05, "direct weights", **style)
+    ax.text(left + 0.5 * side, top + 0.05, "direct weights", **style)
 
 
 def edge_path(points: Sequence[Point], into_side: bool, radius: float, level: bool = True) -> Path:
-    """Return the curve of an edge through some points, ending at the border of the last node.
+    """Return the curve of an edge through `points`, ending at the border of the last node.
 
-    It ends on the node's left side or (a modulating edge) above or below it. It begins level, or
-    straight towards the next point.
+    It ends on the left side of the node or, if it modulates, above or below it. It starts
+    horizontally if `level`, else towards the next point.
     """
     (_, y0), (x1, y1) = points[-2], points[-1]
     above = 1.0 if y0 >= y1 else -1.0
@@ -211,14 +209,14 @@ def edge_path(points: Sequence[Point], into_side: bool, radius: float, level: bo
 
 
 def _slopes(stops: list[Point], level: bool) -> list[float]:
-    """Return the slope of the curve at each stop, such that it never overshoots between them."""
+    """Return the slope of the curve at each stop; harmonic means prevent overshooting."""
     pieces = [(yb - ya) / max(xb - xa, 0.05) for (xa, ya), (xb, yb) in pairwise(stops)]
     inner = [2 * a * b / (a + b) if a * b > 0 else 0.0 for a, b in pairwise(pieces)]
     return [0.0 if level else pieces[0], *inner, 0.0]
 
 
-def _draw_edges(ax: Axes, network: Network, layout: Layout, raw: NDArray[np.float64]) -> None:
-    """Draw every edge, strong ones on top; `raw` are the weights that are written."""
+def _draw_edges(ax: Axes, network: Network, layout: Layout, written: NDArray[np.float64]) -> None:
+    """Draw every edge, strong edges on top; `written` are the weights as text shows them."""
     numbers = used_edges(network)
     if not len(numbers):
         return
@@ -230,20 +228,12 @@ def _draw_edges(ax: Axes, network: Network, layout: Layout, raw: NDArray[np.floa
     colours = weight_colours(edges["weight"], scale)
     colours[:, 3] = 0.95 if few else FADED + (0.85 - FADED) * strength**2
     widths = np.clip(12.0 / np.sqrt(len(edges)), 1.1, 3.0) * (0.3 + 0.7 * strength)
-    level = not layout.pixel or layout.apart  # out of an image, level edges would hide each other
-    written: list[Point] = []
-    for term, style in ((0, "solid"), (1, (0, (3.0, 1.5)))):
+    texts: list[Point] = []
+    for term, style in ((0, "solid"), (1, DASHES)):
         chosen = np.flatnonzero(edges["term"] % 2 == term)
         if not len(chosen):
             continue
-        border = layout.radius + (0.07 if term == 0 and few else 0.03)
-        paths = []
-        for e in numbers[chosen]:
-            start = layout.place[int(network.edges["source"][e])]
-            end = layout.place[target_node(network, e)]
-            points = [start, *layout.waypoints.get(int(e), []), end]
-            from_input = int(network.edges["source"][e]) < network.n_inputs
-            paths.append(edge_path(points, term == 0, border, level or not from_input))
+        paths = _edge_paths(network, layout, numbers[chosen].tolist(), term, few)
         lines = PathCollection(
             paths,
             facecolors="none",
@@ -256,90 +246,87 @@ def _draw_edges(ax: Axes, network: Network, layout: Layout, raw: NDArray[np.floa
         lines.set_gid(f"edges of term {term}")
         ax.add_collection(lines)
         if few or term == 1:
-            solid = colours[chosen].copy()
-            solid[:, 3] = 1.0
             x, y = np.array([cast(NDArray, path.vertices)[-1] for path in paths]).T
             x = x + 0.035 if term == 0 else x
-            size = 24 if few else 14
-            ax.scatter(x, y, s=size, c=solid, marker=">" if term == 0 else "D", lw=0, zorder=4)
+            marks: dict[str, Any] = {"marker": ">" if term == 0 else "D", "s": 24 if few else 14}
+            ax.scatter(x, y, c=colours[chosen, :3], lw=0, zorder=4, **marks)
         if len(edges) <= FEW_EDGES:
-            _write_weights(ax, paths, raw[numbers[chosen]], written)
+            _write_weights(ax, paths, written[numbers[chosen]], texts)
+
+
+def _edge_paths(
+    network: Network, layout: Layout, numbers: list[int], term: int, few: bool
+) -> list[Path]:
+    """Return the curves of edges into a term."""
+    ends = edge_ends(network)
+    border = layout.radius + (0.07 if term == 0 and few else 0.03)
+    on_image = layout.pixel and not layout.apart
+    paths = []
+    for e in numbers:
+        source, target = ends[e]
+        points = [layout.place[source], *layout.waypoints.get(e, []), layout.place[target]]
+        # Horizontal edges out of an image would hide each other.
+        level = not on_image or source >= network.n_inputs
+        paths.append(edge_path(points, term == 0, border, level))
+    return paths
 
 
 def _write_weights(
-    ax: Axes, paths: list[Path], weights: NDArray[np.float64], written: list[Point]
+    ax: Axes, paths: list[Path], weights: NDArray[np.float64], texts: list[Point]
 ) -> None:
-    """Write each weight on the last stretch of its edge, where no other is `written`."""
+    """Write each weight on the last segment of its edge, away from the other `texts`."""
     box = {"boxstyle": "square,pad=0.25", "fc": "white", "ec": "none", "alpha": 0.9}
     for path, weight in zip(paths, weights, strict=True):
         a, b, c, d = cast(NDArray, path.vertices)[-4:]
         x, y = 0.0, 0.0
         for t in (0.45, 0.3, 0.6, 0.15, 0.75):
             x, y = (1 - t) ** 3 * a + 3 * (1 - t) ** 2 * t * b + 3 * (1 - t) * t**2 * c + t**3 * d
-            if all(abs(x - u) > 0.45 or abs(y - v) > 0.16 for u, v in written):
+            if all(abs(x - u) > 0.45 or abs(y - v) > 0.16 for u, v in texts):
                 break
-        written.append((x, y))
+        texts.append((x, y))
         text = f"{weight:.3g}".replace("-", "−")
         ax.text(x, y, text, ha="center", va="center", fontsize=7, color=INK, bbox=box, zorder=2)
 
 
-def _draw_nodes(
-    ax: Axes,
-    network: Network,
-    layout: Layout,
-    input_names: Sequence[str] | None,
-    output_names: Sequence[str] | None,
-) -> None:
-    """Draw inputs as squares, hidden nodes and outputs as circles, with names where they fit."""
-    n_inputs = network.n_inputs
-    inputs = [node for node in layout.place if node < n_inputs]
+def _draw_nodes(ax: Axes, network: Network, layout: Layout, labels: dict[int, str]) -> None:
+    """Draw inputs as squares, hidden nodes and outputs as circles, with their labels."""
     half = layout.input_radius
-    squares = [
-        Rectangle((x - half, y - half), 2 * half, 2 * half)
-        for x, y in (layout.place[node] for node in inputs)
-    ]
-    on_image = layout.pixel and not layout.apart
-    # On an image edges pass under pixels: they are let through to tell where each begins.
-    fill = "#cfcfcf88" if on_image else INPUT_FILL
+    squares = []
+    for node, (x, y) in layout.place.items():
+        if node < network.n_inputs:
+            squares.append(Rectangle((x - half, y - half), 2 * half, 2 * half))
+            at, style = (x - half - 0.06, y), {"ha": "right", "fontsize": 8}
+        elif network.units["kind"][node - network.n_inputs] == OUTPUT:
+            circle = Circle((x, y), layout.radius, fc=OUTPUT_FILL, ec=INK, lw=1.4, zorder=3)
+            ax.add_patch(circle)
+            at, style = (x + layout.radius + 0.07, y), {"ha": "left", "fontsize": 10}
+        else:
+            circle = Circle((x, y), layout.radius, fc=HIDDEN_FILL, ec=HIDDEN_EDGE, lw=1.0, zorder=3)
+            ax.add_patch(circle)
+            at, style = (x, y), {"ha": "center", "fontsize": 7, "zorder": 5}
+        if node in labels:
+            ax.text(*at, labels[node], va="center", color=INK, **style)
+    # Pixels of an image are half transparent, so that the start of each edge is visible.
+    fill = "#cfcfcf88" if layout.pixel and not layout.apart else INPUT_FILL
     lines = 0.8 if half > 0.05 else 0.4
     ax.add_collection(PatchCollection(squares, fc=fill, ec="#555555", lw=lines, zorder=3))
-    if not on_image and len(inputs) <= MANY_LABELS:
-        for node in inputs:
-            x, y = layout.place[node]
-            name = node_name(network, node, input_names)
-            ax.text(x - half - 0.06, y, name, ha="right", va="center", fontsize=8, color=INK)
-    labels = _output_labels(network, output_names)
-    for node, (x, y) in layout.place.items():
-        if node < n_inputs:
-            continue
-        unit = node - n_inputs
-        output = network.units["kind"][unit] == OUTPUT
-        fill, edge = (OUTPUT_FILL, INK) if output else (HIDDEN_FILL, HIDDEN_EDGE)
-        width = 1.4 if output else 1.0
-        ax.add_patch(Circle((x, y), layout.radius, fc=fill, ec=edge, lw=width, zorder=3))
-        if output:
-            name = labels[network.units["output"][unit]]
-            ax.text(x + layout.radius + 0.07, y, name, va="center", fontsize=10, color=INK)
-        elif layout.radius >= 0.13:
-            name = node_name(network, node)
-            ax.text(x, y, name, ha="center", va="center", fontsize=7, color=INK, zorder=5)
 
 
-def _legend(ax: Axes, network: Network, size: str) -> None:
+def _draw_legend(ax: Axes, network: Network, factor: str) -> None:
     """Explain colours, line styles and nodes below the picture."""
     weights = network.edges["weight"][used_edges(network)]
     if not len(weights):
         return
     handles = [
-        Line2D([], [], color=POSITIVE, lw=2.5, label="weight above 0"),
-        Line2D([], [], color=NEGATIVE, lw=2.5, label="weight below 0"),
-        Line2D([], [], color=PALE, lw=1.5, label="summed (term 0)"),
+        Line2D([], [], color=POSITIVE, lw=2.5, label="positive weight"),
+        Line2D([], [], color=NEGATIVE, lw=2.5, label="negative weight"),
+        Line2D([], [], color=PALE, lw=1.5, label="summed"),
     ]
     if network.n_hidden:
-        dashed: dict[str, Any] = {"ls": (0, (3.0, 1.5)), "marker": "D", "markersize": 4}
+        dashed: dict[str, Any] = {"ls": DASHES, "marker": "D", "markersize": 4}
         circle: dict[str, Any] = {"ls": "", "marker": "o", "mfc": HIDDEN_FILL, "mec": HIDDEN_EDGE}
         handles += [
-            Line2D([], [], color=PALE, lw=1.5, label="modulates (term 1)", **dashed),
+            Line2D([], [], color=PALE, lw=1.5, label="modulating", **dashed),
             Line2D([], [], markersize=8, label="modulatory node", **circle),
         ]
     ax.legend(
@@ -349,46 +336,31 @@ def _legend(ax: Axes, network: Network, size: str) -> None:
         ncol=3,
         frameon=False,
         fontsize=8,
-        title=f"width and darkness: {size}, full at {weight_scale(weights):.2g}",
+        title=f"width and darkness: |weight|{factor}, maximal from {weight_scale(weights):.2g}",
         title_fontsize=8,
     )
 
 
+@dataclass(eq=False)
 class NetworkDisplay:
-    """The picture of a network: layered, weights as colour and width, modulation as modulation.
+    """The picture of a network, layered, with weights as colours and widths of edges.
 
     Parameters
     ----------
     network : Network
     input_names, output_names : sequence of str, optional
     shape : (rows, columns), optional
-        Of the image whose pixels the inputs are.
+        Shape of the image whose pixels the inputs are.
     input_spread : array, optional
-        Of inputs of different scales: widths then show weights for inputs of spread 1.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
+        Standard deviations of inputs that are not standardized, which scale the drawn weights.
     """
 
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(
-        self,
-        network: Network,
-        *,
-        input_names: Sequence[str] | None = None,
-        output_names: Sequence[str] | None = None,
-        shape: tuple[int, int] | None = None,
-        input_spread: NDArray[np.float64] | None = None,
-    ) -> None:
-        self.network = network
-        self.input_spread = input_spread
-        self.input_names = input_names
-        self.output_names = output_names
-        self.shape = shape
+    network: Network
+    _: KW_ONLY
+    input_names: Sequence[str] | None = None
+    output_names: Sequence[str] | None = None
+    shape: tuple[int, int] | None = None
+    input_spread: NDArray[np.float64] | None = None
 
     @classmethod
     def from_estimator(
@@ -400,19 +372,18 @@ class NetworkDisplay:
         shape: tuple[int, int] | None = None,
         ax: Axes | None = None,
     ) -> "NetworkDisplay":
-        """Draw the network of a fitted estimator; of PREVAL L0 of one `model`, else the newest."""
+        """Draw the network of a fitted estimator; of PREVAL, L0 of `model` or of the newest."""
         found = subject(estimator, model)
-        names = found.inputs if input_names is None else input_names
         return cls(
             found.network,
-            input_names=names,
+            input_names=found.inputs if input_names is None else input_names,
             output_names=found.outputs,
             shape=shape,
             input_spread=found.spread,
         ).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> "NetworkDisplay":
-        """Draw; without axes on a new figure of fitting size."""
+        """Draw on `ax`, or on a new figure of fitting size."""
         self.figure_ = draw_network(
             self.network,
             input_names=self.input_names,

@@ -1,43 +1,45 @@
-"""The task timeline: what a stream showed, and what the learner made of it, batch by batch."""
+"""The timeline of a stream: its tasks, and what the classifier decided about each batch."""
 
 import itertools
-import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from dirad.estimators.continual import PREVALClassifier
 from dirad.plot.colours import NAVY, QUIET, VERDICT_COLOURS, task_colour
+from dirad.plot.data import moments_of
 from dirad.plot.figure import Maker, panels_in, root, shown, stacked
-from dirad.preval.model import STABLE
 
-MAINLY = 0.75  # share of a task that makes a batch one of it
-MANY_CHANGES = 25  # above it, lines at all of them would be a blur
+if TYPE_CHECKING:
+    from dirad.estimators import PREVALClassifier
+
+MAINLY = 0.75  # a batch with this share of one task counts as a batch of that task
+MANY_CHANGES = 25  # with more changes of task, a line at each would be a blur
 LETTERS = 110  # that fit into the width of a timeline
 LANE = 0.5  # height of a model's batches
-LEAST_P = 1e-12  # of probabilities below it the size does not matter
+LEAST_P = 1e-12  # smaller p-values are drawn here
 
 
 def draw_timeline(
     moments: Sequence[Any],
     classes: Sequence[Sequence[Any]] | None,
     events: Sequence[Any],
-    title: str = "Tasks arrive unannounced; each batch goes to a model",
+    title: str = "The model that learns each batch of a stream of unannounced tasks",
     *,
     ax: Axes | None = None,
     make: Maker = Figure,
 ) -> Figure:
-    """What a stream showed and what the learner made of it, batch by batch.
+    """Draw the tasks of a stream, and what the classifier decided about each batch.
 
-    `moments` are those of `experiments.streams.follow`, `classes` those of each task, None if
-    tasks are not known. From the top: shares of the true tasks; the model that took each batch,
-    coloured by its main task; what was said of the batch; how probable it was if known; accuracy
-    before learning it, where there is one.
+    `moments` has one entry per batch, with the attributes of `data.Moment`; `classes` lists the
+    classes of each task, None if tasks are not known. Panels from the top: shares of the true
+    tasks; the model that learned each batch, coloured by its main task; the verdict; the p-value
+    of the hypothesis that the task is known; the accuracy before learning, if there is one.
     """
     p = np.array([m.p for m in moments], float)
     heights = {"task": 0.5} if classes is not None else {}
@@ -53,13 +55,7 @@ def draw_timeline(
     _draw_models(at["model"], moments, events)
     _draw_verdicts(at["verdict"], moments)
     if "p" in at:
-        colours = [VERDICT_COLOURS[m.verdict] for m in moments]
-        at["p"].scatter(range(len(p)), np.maximum(p, LEAST_P), s=12, c=colours, lw=0)
-        at["p"].set_yscale("log")
-        at["p"].set_ylim(LEAST_P / 3, 3)
-        at["p"].set_yticks([1, 1e-4, 1e-8, LEAST_P], ["1", "$10^{-4}$", "$10^{-8}$", "less"])
-        at["p"].minorticks_off()
-        at["p"].set_ylabel("probability,\nif known")
+        _draw_p_values(at["p"], p, [VERDICT_COLOURS[m.verdict] for m in moments])
     if "accuracy" in at:
         _draw_accuracy(at["accuracy"], moments)
     runs = [run for run in _runs(moments) if run[2] >= 0]
@@ -78,7 +74,7 @@ def draw_timeline(
 
 
 def _draw_tasks(axes: Axes, moments: Sequence[Any], classes: Sequence[Sequence[Any]]) -> None:
-    """Stack the shares of the tasks in each batch, and write their classes where there is room."""
+    """Stack the shares of the tasks in each batch; write their classes where they fit."""
     shares = np.array([m.shares for m in moments]).T  # (tasks, batches)
     edges = np.repeat(np.arange(len(moments) + 1) - 0.5, 2)[1:-1]
     colours = [task_colour(task) for task in range(len(shares))]
@@ -97,7 +93,7 @@ def _draw_tasks(axes: Axes, moments: Sequence[Any], classes: Sequence[Sequence[A
 
 
 def _runs(moments: Sequence[Any]) -> list[tuple[int, int, int]]:
-    """Return (first batch, last batch, task) of runs mainly of one task; task -1: of several."""
+    """Return (first batch, last batch, task) of runs mainly of one task; -1 if of several."""
     whose = [m.task if m.shares[m.task] >= MAINLY else -1 for m in moments]
     runs = []
     for task, places in itertools.groupby(range(len(whose)), whose.__getitem__):
@@ -107,10 +103,10 @@ def _runs(moments: Sequence[Any]) -> list[tuple[int, int, int]]:
 
 
 def _draw_models(axes: Axes, moments: Sequence[Any], events: Sequence[Any]) -> None:
-    """Draw a lane per model: tasks in the batches it took, pale while it adapts; and events."""
+    """Draw a lane per model: the tasks in its batches, pale while it adapts, and its events."""
     taken = [(i, m) for i, m in enumerate(moments) if m.model >= 0]
     batches, models = [i for i, _ in taken], np.array([m.model for _, m in taken])
-    alphas = [1.0 if m.phase in (STABLE, "") else 0.4 for _, m in taken]
+    alphas = [1.0 if m.phase in ("stable", "") else 0.4 for _, m in taken]
     bottom = models + LANE / 2
     for task, shares in enumerate(np.array([m.shares for _, m in taken]).T):
         colours = [(task_colour(task), alpha) for alpha in alphas]
@@ -118,11 +114,11 @@ def _draw_models(axes: Axes, moments: Sequence[Any], events: Sequence[Any]) -> N
         bottom = bottom - LANE * shares
     lanes = max(m.model for m in moments) + 1
     for kinds, marker in ((("opened",), "^"), (("stable",), "o"), (("removed", "merged"), "X")):
-        some = [e for e in events if e.kind in kinds and _whose(e) < lanes]
+        some = [e for e in events if e.kind in kinds and _lane_of(e) < lanes]
         if some:
-            # What happens after the last batch stands at its end.
+            # Events after the last batch are drawn at its end.
             x = [min(e.batch, len(moments) - 0.5) for e in some]
-            y = [_whose(e) + 0.42 for e in some]
+            y = [_lane_of(e) + 0.42 for e in some]
             label = " or ".join(dict.fromkeys(e.kind for e in some))
             axes.scatter(x, y, s=20, marker=marker, color=NAVY, lw=0, label=label, clip_on=False)
     axes.set_yticks(range(lanes), [str(i) for i in range(lanes)])
@@ -136,8 +132,8 @@ def _draw_models(axes: Axes, moments: Sequence[Any], events: Sequence[Any]) -> N
     )  # fmt: skip
 
 
-def _whose(event: Any) -> int:
-    """Return the model in whose lane an event is drawn: of two that were merged, the one gone."""
+def _lane_of(event: Any) -> int:
+    """Return the model in whose lane an event is drawn: if two merged, the one that is gone."""
     return event.evidence["model"] if event.kind == "merged" else event.model
 
 
@@ -146,7 +142,7 @@ def _draw_verdicts(axes: Axes, moments: Sequence[Any]) -> None:
     lanes = list(VERDICT_COLOURS)
     for lane, (verdict, colour) in enumerate(VERDICT_COLOURS.items()):
         batches = [i for i, m in enumerate(moments) if m.verdict == verdict]
-        width = max(1.0, len(moments) / 300)  # a single batch must show
+        width = max(1.0, len(moments) / 300)  # a single batch must be visible
         axes.broken_barh(
             [(i - width / 2, width) for i in batches], (lane - 0.36, 0.72), color=colour, lw=0
         )
@@ -155,75 +151,59 @@ def _draw_verdicts(axes: Axes, moments: Sequence[Any]) -> None:
     axes.set_ylabel("verdict")
 
 
+def _draw_p_values(axes: Axes, p: NDArray[np.float64], colours: Sequence[str]) -> None:
+    """Draw the p-value of each batch on a logarithmic scale."""
+    axes.scatter(range(len(p)), np.maximum(p, LEAST_P), s=12, c=colours, lw=0)
+    axes.set_yscale("log")
+    axes.set_ylim(LEAST_P / 3, 3)
+    ticks = ["1", "$10^{-4}$", "$10^{-8}$", "$\\leq10^{-12}$"]
+    axes.set_yticks([1, 1e-4, 1e-8, LEAST_P], ticks)
+    axes.minorticks_off()
+    axes.set_ylabel("p-value of\n“known”")
+
+
 def _draw_accuracy(axes: Axes, moments: Sequence[Any]) -> None:
-    """Draw the accuracy of each batch before it was learned, and of all so far."""
+    """Draw the accuracy on each batch before learning it, and its running mean."""
     accuracy = np.array([m.accuracy for m in moments], float)
-    asked = np.isfinite(accuracy)
-    so_far = np.cumsum(np.where(asked, accuracy, 0)) / np.maximum(np.cumsum(asked), 1)
-    so_far[np.cumsum(asked) == 0] = np.nan
+    measured = np.isfinite(accuracy)
+    so_far = np.cumsum(np.where(measured, accuracy, 0)) / np.maximum(np.cumsum(measured), 1)
+    so_far[np.cumsum(measured) == 0] = np.nan
     batches = np.arange(len(moments))
-    axes.plot(batches, accuracy, color=QUIET, lw=0.9, label="of a batch")
-    axes.plot(batches, so_far, color=NAVY, lw=1.8, label="so far")
+    axes.plot(batches, accuracy, color=QUIET, lw=0.9, label="each batch")
+    axes.plot(batches, so_far, color=NAVY, lw=1.8, label="all batches so far")
     axes.set_ylim(-0.02, 1.02)
     axes.set_ylabel("accuracy before\nlearning")
     axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower right")
 
 
-class Moment(NamedTuple):
-    """One batch as a learner reports it: what `draw_timeline` reads, without the stream."""
-
-    shares: tuple[float, ...]  # of each task, or of each model where tasks are not known
-    verdict: str
-    model: int
-    phase: str
-    p: float
-    accuracy: float = float("nan")
-
-    @property
-    def task(self) -> int:
-        """The main task."""
-        return int(np.argmax(self.shares))
-
-
+@dataclass(eq=False, repr=False)
 class TimelineDisplay:
-    """What a PREVALClassifier made of its stream: models over batches, events and verdicts.
+    """What a PREVALClassifier decided along its stream: models, events and verdicts by batch.
 
     Parameters
     ----------
-    moments : sequence of Moment, one per batch
+    moments : sequence of data.Moment, one per batch
     events : the classifier's `events_`
     task_names : sequence of str, optional
         Names of the true tasks, if the moments have their shares.
-
-    Attributes
-    ----------
-    axes_ : list of matplotlib Axes, the panels from the top
-    ax_ : matplotlib Axes, the axes given, or the first panel
-    figure_ : matplotlib Figure
     """
 
-    axes_: list[Axes]
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(
-        self,
-        moments: Sequence[Any],
-        events: Sequence[Any],
-        *,
-        task_names: Sequence[str] | None = None,
-    ) -> None:
-        self.moments = moments
-        self.events = events
-        self.task_names = task_names
+    moments: Sequence[Any]
+    events: Sequence[Any]
+    _: KW_ONLY
+    task_names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
-        cls, estimator: PREVALClassifier, *, tasks: ArrayLike | None = None, ax: Axes | None = None
+        cls,
+        estimator: "PREVALClassifier",
+        *,
+        tasks: ArrayLike | None = None,
+        ax: Axes | None = None,
     ) -> "TimelineDisplay":
-        """Draw the life of a classifier.
+        """Draw the timeline of a classifier.
 
-        `tasks`: the true task of every sample it was given, in order, which it never knew.
+        `tasks` holds the true task, which it never saw, of every sample in the order of learning.
         """
         if not estimator.reports_:
             raise ValueError("there is no batch yet: nothing to draw")
@@ -238,11 +218,11 @@ class TimelineDisplay:
             tuple(np.bincount(codes[i : i + size], minlength=len(names)) / len(codes[i : i + size]))
             for i in range(0, n, size)
         ]
-        reports = estimator.reports_  # of a long life, the last
+        reports = estimator.reports_  # of a long stream, the last ones
         if reports[-1].batch >= len(shares):
             raise ValueError(
-                "tasks cannot be assigned to batches: finish() was called within the stream, and "
-                "made batches of fewer samples"
+                "tasks cannot be assigned to batches: finish() was called within the stream and "
+                "made smaller batches"
             )
         moments = [
             moment._replace(shares=shares[report.batch])
@@ -251,28 +231,10 @@ class TimelineDisplay:
         return cls(moments, estimator.events_, task_names=[str(name) for name in names]).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> "TimelineDisplay":
-        """Draw; without axes on a new figure."""
+        """Draw on `ax`, or on a new figure."""
         classes = None if self.task_names is None else [[name] for name in self.task_names]
-        title = "Each batch goes to a model"
+        title = "The model that learns each batch"
         self.figure_ = draw_timeline(self.moments, classes, self.events, title, ax=ax, make=shown)
         self.axes_ = panels_in(self.figure_, ax)
         self.ax_ = self.axes_[0] if ax is None else ax
         return self
-
-
-def moments_of(estimator: PREVALClassifier) -> list[Moment]:
-    """Return what was said of each batch; shares are those of models."""
-    reports = estimator.reports_
-    stable = {one.number: 0 for one in estimator.models_ if one.phase == STABLE}
-    stable |= {event.model: event.batch for event in estimator.events_ if event.kind == "stable"}
-    n_models = 1 + max(report.model for report in reports)
-    return [
-        Moment(
-            tuple(float(number == report.model) for number in range(n_models)),
-            report.kind,
-            report.model,
-            STABLE if report.batch >= stable.get(report.model, math.inf) else "adapting",
-            report.p,
-        )
-        for report in reports
-    ]

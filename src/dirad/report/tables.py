@@ -1,16 +1,16 @@
-"""Rows of numbers as tables: on the terminal and in Markdown.
+"""Rows of results as tables, on the terminal and in Markdown.
 
-A row is a plain dictionary. `COLUMNS` says, once for all, how each of its numbers is headed and
-written, and which of them stand together in one cell: 0.979 ± 0.001, 19/20, 7.2 (max 9).
+A row is a dictionary. `COLUMNS` defines the heading and the format of each key, and which keys
+share a cell: 0.979 ± 0.001, 19/20, 7.2 (max 9).
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 MISSING = "–"
 
@@ -18,15 +18,15 @@ Row = Mapping[str, Any]
 
 
 class Column(NamedTuple):
-    """How a number is written: heading, format, and others that share its cell."""
+    """The heading and format of a number, and the other numbers in its cell."""
 
     heading: str
     format: str = ""
-    beside: tuple[tuple[str, str], ...] = ()  # (key, how it is appended)
+    beside: tuple[tuple[str, str], ...] = ()  # (key, format appended to the cell)
 
 
 class Section(NamedTuple):
-    """A table with a title and a remark."""
+    """A table with a title and a note."""
 
     title: str
     rows: Sequence[Row]
@@ -34,13 +34,13 @@ class Section(NamedTuple):
 
 
 def _spread(key: str, heading: str, digits: int = 4, sign: str = "") -> Column:
-    """A mean, with its standard error or deviation behind ±."""
+    """Return the column of a mean ± its standard error or standard deviation."""
     spread = tuple((f"{key}_{kind}", f" ± {{:.{digits}f}}") for kind in ("se", "sd"))
     return Column(heading, f"{sign}.{digits}f", spread)
 
 
 def _count(key: str, heading: str) -> Column:
-    """A mean of counts, with its deviation or its maximum."""
+    """Return the column of a mean count, with its standard deviation or its maximum."""
     return Column(heading, ",.1f", ((f"{key}_sd", " ± {:,.1f}"), (f"{key}_max", " (max {:,.0f})")))
 
 
@@ -80,7 +80,7 @@ def heading(key: str) -> str:
 
 
 def cell(row: Row, key: str) -> str:
-    """Return what stands in a row under a key.
+    """Return the text of the cell of a row under a key.
 
     >>> cell({"solved": 19, "runs": 20}, "solved")
     '19/20'
@@ -95,7 +95,7 @@ def cell(row: Row, key: str) -> str:
         return "yes" if value else "no"
     if isinstance(value, str):
         return value
-    # A count that is one number, not a mean, needs no decimals.
+    # A single count, unlike a mean of counts, needs no decimals.
     spec = "," if isinstance(value, int) and column.format.endswith("f") else column.format
     text = format(value, spec)
     for name, pattern in column.beside:
@@ -105,8 +105,11 @@ def cell(row: Row, key: str) -> str:
     return text.replace("-", "−")
 
 
-def rich_table(section: Section) -> Table:
-    """Return a table for the terminal; a line divides rows where the first column changes."""
+def rich_table(section: Section) -> "Table":
+    """Return a table for the terminal; a rule separates rows where the first column changes."""
+    from rich.markup import escape
+    from rich.table import Table
+
     keys = columns_of(section.rows)
     table = Table(title=escape(section.title), title_justify="left", title_style="bold")
     for key in keys:
@@ -122,8 +125,8 @@ def rich_table(section: Section) -> Table:
     return table
 
 
-def print_sections(console: Console, sections: Sequence[Section]) -> None:
-    """Print every section's table, and its remark below."""
+def print_sections(console: "Console", sections: Sequence[Section]) -> None:
+    """Print the table of every section, and its note below."""
     for section in sections:
         console.print(rich_table(section))
         if section.note:
@@ -132,7 +135,7 @@ def print_sections(console: Console, sections: Sequence[Section]) -> None:
 
 
 def markdown_table(rows: Sequence[Row]) -> str:
-    """Return rows as a Markdown table, numbers to the right.
+    """Return rows as a Markdown table, with numbers aligned right.
 
     >>> print(markdown_table([{"method": "tree", "solved": 1, "runs": 5}]))
     | method | solved |

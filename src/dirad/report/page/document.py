@@ -1,4 +1,4 @@
-"""The page itself: one HTML file that needs nothing else."""
+"""The page: one HTML file that loads nothing else."""
 
 import base64
 import hashlib
@@ -7,11 +7,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jinja2
+import numpy as np
 from numpy.typing import ArrayLike
 
 from dirad.atomic import replacing
-from dirad.plot.matrices import AccuracyMatrixDisplay
 from dirad.report.page.contents import Given, contents
 from dirad.report.page.samples import MOST_SAMPLES
 from dirad.report.page.stream import matrix_table
@@ -36,60 +35,37 @@ def write_page(
     about: str = "",
     held_out: Mapping[str, float] | None = None,
 ) -> Path:
-    """Write one self-contained HTML page about a fitted estimator; return where.
+    """Write one self-contained HTML page about a fitted estimator, and return its path.
 
     Parameters
     ----------
     model : DIRADClassifier, DIRADRegressor or PREVALClassifier, fitted
     path : str or Path
     X, y : array-like, optional
-        Samples that the page measures accuracy on, and of which some can be picked to see their
-        states; some fifty of them are stored in the page.
+        Samples on which the page measures accuracy. The page stores up to `max_samples` of them,
+        whose states the reader can see in the network.
     title : str, optional
     input_names : sequence of str, optional
         By default those of the data that the model was fitted to.
     shape : (rows, columns), optional
-        Of the image whose pixels the inputs are.
+        Shape of the image whose pixels the inputs are.
     tasks : array-like, optional
-        The true task of each row of X, which a PREVALClassifier never knew.
+        The true task, which a PREVALClassifier never saw, of each row of X.
     accuracy_matrix : array-like (tasks, tasks), optional
         Accuracy on each task (column) after each task (row).
     max_samples : int
-        Samples stored at most.
+        Largest number of stored samples.
     about : str
-        What is to be said of X beside its accuracy: whether the model was fitted to it.
+        A remark beside the accuracy on X, such as whether the model was fitted to X.
     held_out : mapping, optional
-        What was measured on rows that the model was not fitted to: "accuracy" or "R²", and "rows".
+        Score on held-out rows: "accuracy" or "R²", and their number as "rows".
     """
-    text = page(
-        model,
-        Given(model, X, y, tasks, shape, about, held_out),
-        title=title,
-        input_names=input_names,
-        accuracy_matrix=accuracy_matrix,
-        max_samples=max_samples,
-    )
-    path = Path(path)
-    with replacing(path) as part:
-        part.write_text(text, encoding="utf-8", newline="\n")
-    return path
-
-
-def page(
-    model: Any,
-    given: Given,
-    *,
-    title: str | None = None,
-    input_names: Sequence[str] | None = None,
-    accuracy_matrix: ArrayLike | None = None,
-    max_samples: int = MOST_SAMPLES,
-) -> str:
-    """Return the page as text."""
+    given = Given(model, X, y, tasks, shape, about, held_out)
     written, drawn = contents(model, given, input_names, max_samples)
     if accuracy_matrix is not None:
         written["tables"].append(_accuracy_table(accuracy_matrix))
     scripts = [_read(LIBRARY), *(_read(f"script/{name}.js") for name in SCRIPTS)]
-    return _environment().get_template("page.html").render(
+    text = _template().render(
         title=title or f"What the {'models' if len(drawn['models']) > 1 else 'network'} learned",
         kind=type(model).__name__,
         version=version("dirad"),
@@ -98,18 +74,26 @@ def page(
         hashes=[_hash(text) for text in scripts],
         data=drawn,
         **written,
-    )  # fmt: skip
+    )
+    path = Path(path)
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8", newline="\n")
+    return path
 
 
 def _accuracy_table(matrix: ArrayLike) -> dict[str, Any]:
-    display = AccuracyMatrixDisplay(matrix)
-    rows = [f"after {i}" for i in range(len(display.matrix))]
-    caption = "Accuracy on each task (column) after each task (row)"
-    return matrix_table(caption, display.matrix, rows, display.task_names)
+    values = np.asarray(matrix, float)
+    if values.ndim != 2:
+        raise ValueError(f"an accuracy matrix has rows and columns, got {values.shape}")
+    rows = [f"after {i}" for i in range(len(values))]
+    caption = "Accuracy on each task (column) after learning each task (row)"
+    return matrix_table(caption, values, rows, list(range(values.shape[1])))
 
 
-def _environment() -> jinja2.Environment:
-    """Return the templates' environment: everything escaped, JSON safe inside a script element."""
+def _template() -> Any:
+    """Return the page's template: it escapes everything, and its JSON is safe inside a script."""
+    import jinja2
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
@@ -118,7 +102,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    return environment
+    return environment.get_template("page.html")
 
 
 def _read(name: str) -> str:
@@ -126,6 +110,6 @@ def _read(name: str) -> str:
 
 
 def _hash(script: str) -> str:
-    """Return what the page's policy calls a script by: nothing else may run."""
+    """Return the hash by which the Content Security Policy allows a script."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"'sha256-{digest}'"

@@ -1,4 +1,4 @@
-"""What the page shows of one network: nodes, edges, changes, growth."""
+"""One network as data for the page: nodes, edges, changes, growth."""
 
 from typing import Any
 
@@ -6,17 +6,15 @@ import numpy as np
 
 from dirad.core.describe import equations, node_name, summary
 from dirad.core.network import MODULATORY, OUTPUT, SOFTMAX, TRANSFER, Network
-from dirad.core.propagate import output_units
-from dirad.history import History
+from dirad.history import History, Topology
 from dirad.names import quoted
-from dirad.plot.growth import phases
+from dirad.plot.data import Subject, scaled_weights
 from dirad.plot.layout import Point, used_edges
-from dirad.plot.subject import Subject
 from dirad.report.page.numbers import binned, short
 from dirad.report.page.places import place_nodes
-from dirad.report.page.replay import Edge, Topology, final_topology, replay
+from dirad.report.page.replay import Edge, final_topology, replay
 
-MOST_POINTS = 500  # of a curve
+MOST_POINTS = 500  # on a curve
 
 
 def network_data(
@@ -24,22 +22,21 @@ def network_data(
 ) -> dict[str, Any]:
     """Return a network and its history as plain data.
 
-    Edges are numbered as they first appeared; changes name those that came and went.
+    Edges are numbered in the order of their first appearance; changes refer to these numbers.
     """
     network = one.network
     changes = replay(one.history, network, one.inputs, start)
     ever = list(dict.fromkeys(edge for change in changes for edge in change.added))
     places = place_nodes(network, ever, shape)
-    place = places.nodes
-    row = {node: i for i, node in enumerate(place)}
+    row = {node: i for i, node in enumerate(places.nodes)}
     number = {edge: i for i, edge in enumerate(ever)}
     final = final_topology(network)
-    strengths = one.strengths()
-    written = _equations(network, one.inputs)
+    strengths = scaled_weights(network, one.spread)
+    written = _equations(one)
     return {
         "summary": summary(network),
-        "ids": list(place),
-        "nodes": [_node(one, node, place[node], written.get(node)) for node in place],
+        "ids": list(places.nodes),
+        "nodes": [_node(one, node, at, written.get(node)) for node, at in places.nodes.items()],
         "edges": [_edge(network, edge, row, final, places.waypoints, strengths) for edge in ever],
         "changes": [
             [c.step, c.kind, c.text, [number[e] for e in c.added], [number[e] for e in c.removed]]
@@ -49,16 +46,16 @@ def network_data(
     }
 
 
-def _node(one: Subject, node: int, place: tuple[float, float], equation: str | None) -> Any:
-    """Return a node: name, label, kind, place, equation, bias of each term, gain."""
+def _node(one: Subject, node: int, place: Point, equation: str | None) -> dict[str, Any]:
+    """Return the name, label, kind, position and equation of a node, which may be removed."""
     network = one.network
     unit = node - network.n_inputs
-    kinds = network.units["kind"]
     kind = "input" if unit < 0 else "hidden"
-    if 0 <= unit < len(kinds) and kinds[unit] == OUTPUT:
-        kind = "output"
-    there = 0 <= unit < len(kinds)
-    name = node_name(network, node, one.inputs) if unit < 0 or there else f"h{unit}"
+    name = f"h{unit}"
+    if unit < len(network.units):
+        name = node_name(network, node, one.inputs)
+        if unit >= 0 and network.units["kind"][unit] == OUTPUT:
+            kind = "output"
     label = one.outputs[network.units["output"][unit]] if kind == "output" else name
     return {"name": name, "label": label, "kind": kind, "at": place, "equation": equation}
 
@@ -71,28 +68,38 @@ def _edge(
     waypoints: dict[int, list[Point]],
     strengths: np.ndarray,
 ) -> list[Any]:
-    """Return source, target, term, weight, waypoints and strength; None of what is gone.
+    """Return source, target, term, weight, waypoints and scaled weight of an edge.
 
-    The strength is the weight for an input of spread 1: what the width of the edge shows.
+    The last three are None or empty if the edge was removed. The scaled weight, which refers to
+    an input of standard deviation 1, determines the width of the edge.
     """
-    kept = final.get(edge.place) == (edge.source, edge.term)
-    weight = short(network.edges["weight"][edge.place]) if kept else None
-    way = waypoints.get(edge.place, []) if kept else []
-    strength = short(strengths[edge.place]) if kept else None
-    target = row[network.n_inputs + edge.term // 2]
-    return [row[edge.source], target, edge.term % 2, weight, way, strength]
+    ends = [row[edge.source], row[network.n_inputs + edge.term // 2], edge.term % 2]
+    if final.get(edge.number) != (edge.source, edge.term):
+        return [*ends, None, [], None]
+    weight, strength = network.edges["weight"][edge.number], strengths[edge.number]
+    return [*ends, short(weight), waypoints.get(edge.number, []), short(strength)]
 
 
-def _equations(network: Network, inputs: list[str]) -> dict[int, str]:
-    """Return the equation of each node, in the order in which `equations` writes them."""
-    hidden = np.flatnonzero(network.units["kind"] == MODULATORY)
-    outputs = np.flatnonzero(network.units["kind"] == OUTPUT)
-    nodes = [network.n_inputs + int(unit) for unit in (*outputs, *hidden)]
-    return dict(zip(nodes, equations(network, quoted(inputs)), strict=True))
+def _equations(one: Subject) -> dict[int, str]:
+    """Return the equation of each node, outputs first."""
+    kinds = one.network.units["kind"]
+    units = [*np.flatnonzero(kinds == OUTPUT), *np.flatnonzero(kinds == MODULATORY)]
+    lines = equations(one.network, quoted(one.inputs))
+    return {one.network.n_inputs + int(u): line for u, line in zip(units, lines, strict=True)}
+
+
+def equation_rows(one: Subject) -> list[dict[str, str]]:
+    """Return every equation, with the class of an output as its label."""
+    rows = []
+    for node, line in _equations(one).items():
+        unit = one.network.units[node - one.network.n_inputs]
+        label = one.outputs[unit["output"]] if unit["kind"] == OUTPUT else ""
+        rows.append({"text": line, "label": "" if label == line.split(" = ")[0] else label})
+    return rows
 
 
 def growth_data(history: History) -> dict[str, Any]:
-    """Return error and size along the steps, and the phases."""
+    """Return error, size and phases along the steps."""
     at, error = binned(history.error, MOST_POINTS)
     return {
         "steps": len(history.error),
@@ -100,45 +107,26 @@ def growth_data(history: History) -> dict[str, Any]:
         "error": short(error),
         "edges": short(history.edges[at]) if at else [],
         "hidden": short(history.hidden[at]) if at else [],
-        "phases": phases(history),
+        "phases": history.phases(),
     }
 
 
-def weight_out_of_inputs(network: Network) -> np.ndarray:
-    """Return Σ|w| of the edges that leave each input, summing to 1."""
+def input_weights(network: Network) -> np.ndarray:
+    """Return Σ|weight| of the edges that leave each input, normalized to the sum 1."""
     edges = network.edges[used_edges(network)]
     direct = edges[edges["source"] < network.n_inputs]
     total = np.bincount(direct["source"], np.abs(direct["weight"]), minlength=network.n_inputs)
     return total / total.sum() if total.sum() > 0 else total
 
 
-def n_used_inputs(network: Network) -> int:
-    """Return how many inputs feed something."""
-    return int(np.count_nonzero(weight_out_of_inputs(network)))
-
-
 def functions(network: Network) -> list[str]:
-    """Return what the functions in a network's equations are; those that it has."""
+    """Return definitions of the functions in a network's equations."""
     found = []
     if network.n_hidden:
-        found.append(
-            "σ₁(z; K) = 4/(1 + e^(−K·z)) − 1, between −1 and 3, is how strongly a node lets "
-            "through."
-        )
+        found.append("σ₁(z; K) = 4/(1 + e^(−K·z)) − 1, between −1 and 3, scales a node's state.")
     if network.counts[TRANSFER] == SOFTMAX:
         found.append(
-            "softmax(z) = e^z/Σe^z, the sum over all outputs: the scores become probabilities that "
-            "add up to 1."
+            "softmax(z) = e^z/Σe^z, with the sum over all outputs, makes probabilities that add up "
+            "to 1."
         )
     return found
-
-
-def written_out(one: Subject) -> list[dict[str, str]]:
-    """Return every equation, with the class that an output stands for."""
-    lines = equations(one.network, quoted(one.inputs))
-    labels = {f"y{i}": name if name != f"y{i}" else "" for i, name in enumerate(one.outputs)}
-    n_outputs = len(output_units(one.network))
-    return [
-        {"text": line, "label": labels[line.split(" = ")[0]] if i < n_outputs else ""}
-        for i, line in enumerate(lines)
-    ]

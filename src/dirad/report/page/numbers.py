@@ -1,4 +1,4 @@
-"""Numbers for the page: few digits, since all of them are written out."""
+"""Rounded numbers, since the page contains every number as text."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def short(values: NDArray | float, digits: int = 4) -> Any:
-    """Return numbers with few digits, as (lists of) floats; what is not finite becomes None.
+    """Return numbers with few significant digits, in nested lists; None if not finite.
 
     >>> short(np.array([1 / 3, np.nan, 2.0]))
     [0.3333, None, 2]
@@ -21,7 +21,7 @@ def short(values: NDArray | float, digits: int = 4) -> Any:
 
 
 def binned(values: NDArray[np.float64], most: int) -> tuple[list[int], NDArray[np.float64]]:
-    """Return at most so many means of neighbouring values, and the place of each.
+    """Return the first index and the mean of each of at most `most` bins.
 
     >>> binned(np.array([1.0, 3.0, 5.0, 7.0]), 2)
     ([0, 2], array([2., 6.]))

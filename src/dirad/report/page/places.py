@@ -1,32 +1,41 @@
-"""Where the nodes of the interactive network stand: every node that ever was has one place."""
+"""Positions in the interactive network, also of nodes that were removed."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from dirad.core.network import Network
-from dirad.plot.layout import MANY_EDGES, Point, add_waypoints, columns, relax, sort_columns
+from dirad.plot.layout import (
+    FEW_HIDDEN,
+    MANY_EDGES,
+    Point,
+    Segments,
+    add_waypoints,
+    columns,
+    lift,
+    relax,
+    sort_columns,
+)
 from dirad.report.page.replay import Edge, final_topology
 
-PIXEL = 30.0  # distance of inputs that are pixels
-INPUT_PITCH, NODE_PITCH = 30.0, 52.0  # least distance of nodes in a column
-WAY = 26.0  # room of an edge that passes a column
-MOST_ROWS = 40  # of inputs in a column; more go into several, side by side
-FEW_HIDDEN = 16  # up to so many, they stand above the edges where edges are many
-COLUMN = 210.0  # distance of columns
+PIXEL = 30.0  # distance between inputs that are pixels
+INPUT_PITCH, NODE_PITCH = 30.0, 52.0  # smallest distance between nodes in a column
+WAY = 26.0  # room for an edge that crosses a column
+MOST_ROWS = 40  # of inputs in a column; more inputs form several columns side by side
+COLUMN = 210.0  # distance between columns
 
 
 class Places(NamedTuple):
-    """Where everything stands; y grows downwards."""
+    """Positions; y points downwards."""
 
     nodes: dict[int, Point]
-    waypoints: dict[int, list[Point]]  # by edge of the network: what it passes on its way
+    waypoints: dict[int, list[Point]]  # edge of the network -> points that it passes through
 
 
 def place_nodes(network: Network, edges: Sequence[Edge], shape: tuple[int, int] | None) -> Places:
-    """Return the place of each node that is or was there: inputs left, outputs right.
+    """Return the position of each node, removed or not: inputs left, outputs right.
 
-    With a shape, inputs stand where their pixels are. Nodes that are gone stand in the column in
-    which their edges were. Where edges are few, they go around the nodes between.
+    With a shape, inputs are at their pixels. Removed nodes are in the column after their deepest
+    source. If there are few edges, they pass between the nodes of the columns that they cross.
     """
     segments = sorted({(e.source, network.n_inputs + e.term // 2) for e in edges})
     nodes = _columns(network, segments)
@@ -40,10 +49,10 @@ def place_nodes(network: Network, edges: Sequence[Edge], shape: tuple[int, int] 
     fixed = {len(nodes) - 1} | ({0} if shape is not None else set())
     sort_columns(nodes, segments, fixed)
     first = _pixels(nodes[0], shape) if shape is not None else _block(nodes[0])
-    heights = _heights(nodes, segments, first, lift=not few)
-    right = (shape[1] - 1) * PIXEL if shape is not None else max(
-        (x for x, _ in first.values()), default=0.0
-    )  # fmt: skip
+    heights = _heights(nodes, segments, first, few)
+    right = max((x for x, _ in first.values()), default=0.0)
+    if shape is not None:
+        right = (shape[1] - 1) * PIXEL
     span = max(heights.values()) - min(heights.values())
     gap = COLUMN * max(1.0, span / 900)  # steep edges are hard to follow
     place = dict(first)
@@ -57,9 +66,9 @@ def place_nodes(network: Network, edges: Sequence[Edge], shape: tuple[int, int] 
 
 
 def _heights(
-    nodes: list[list[int]], segments: list[tuple[int, int]], first: dict[int, Point], lift: bool
+    nodes: list[list[int]], segments: Segments, first: dict[int, Point], few: bool
 ) -> dict[int, float]:
-    """Return the height of every node and waypoint, upwards, around 0."""
+    """Return the height of every node and waypoint above the middle."""
     height = {node: -y for node, (_, y) in first.items()}
     room = dict.fromkeys(height, INPUT_PITCH / 2)
     room |= {n: NODE_PITCH / 2 if n >= 0 else WAY / 2 for column in nodes[1:] for n in column}
@@ -69,15 +78,15 @@ def _heights(
         pitch = min(span / max(len(column), 1), 4 * NODE_PITCH)
         for i, node in enumerate(column):
             height[node] = pitch * ((len(column) - 1) / 2 - i)
-    if lift and sum(map(len, nodes[1:-1])) <= FEW_HIDDEN:
-        _lift(nodes[1:-1], height, max(height.values()))
+    if not few and sum(map(len, nodes[1:-1])) <= FEW_HIDDEN:
+        lift(nodes[1:-1], height, max(height.values()) + NODE_PITCH, NODE_PITCH)
     else:
         relax(nodes, segments, height, room, {0, len(nodes) - 1}, (-span / 2, span / 2))
     return height
 
 
-def _columns(network: Network, segments: list[tuple[int, int]]) -> list[list[int]]:
-    """Return the nodes by column; those that are gone come behind their deepest source."""
+def _columns(network: Network, segments: Segments) -> list[list[int]]:
+    """Return the nodes by column; removed nodes are in the column after their deepest source."""
     nodes = columns(network)
     here = {node: i for i, column in enumerate(nodes) for node in column}
     gone = sorted({node for ends in segments for node in ends} - here.keys())
@@ -94,13 +103,6 @@ def _columns(network: Network, segments: list[tuple[int, int]]) -> list[list[int
     return nodes
 
 
-def _lift(between: list[list[int]], height: dict[int, float], top: float) -> None:
-    """Put a few hidden nodes above the throng of edges."""
-    for column in between:
-        for i, node in enumerate(reversed(column)):
-            height[node] = top + NODE_PITCH * (i + 1)
-
-
 def _pixels(inputs: list[int], shape: tuple[int, int]) -> dict[int, Point]:
     rows, cols = shape
     middle = (rows - 1) / 2
@@ -108,7 +110,7 @@ def _pixels(inputs: list[int], shape: tuple[int, int]) -> dict[int, Point]:
 
 
 def _block(inputs: list[int]) -> dict[int, Point]:
-    """Return places in one column, or in several if there are many, in the order given."""
+    """Return positions in one column, or in several if there are many, in the given order."""
     n_columns = -(-len(inputs) // MOST_ROWS) or 1
     rows = -(-len(inputs) // n_columns)
     return {

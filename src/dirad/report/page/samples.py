@@ -1,30 +1,31 @@
-"""What the page shows of samples: their node states, answers and conflicts."""
+"""Samples as data for the page: node states, predictions and conflicts."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.network import Network
-from dirad.core.propagate import node_states
-from dirad.estimators.continual import PREVALClassifier
-from dirad.plot.conflicts import seen_by
-from dirad.preval.model import Model
+from dirad.plot.data import seen_by
 from dirad.report.page.numbers import short
 
+if TYPE_CHECKING:
+    from dirad.core.network import Network
+    from dirad.estimators import PREVALClassifier
+    from dirad.preval.model import Model
+
 MOST_SAMPLES = 50
-MOST_NUMBERS = 120_000  # written for all samples together
+MOST_NUMBERS = 120_000  # stored for all samples together
 NOVELTY = {
-    "default": "Novelty: standard deviations by which the logarithm of the prediction error is "
-    "above its mean on samples like those learned, for the model to which the sample is least new; "
-    "around 0 is usual, higher is newer.",
-    "paper": "Novelty: the share of nodes in conflict with their prediction, for the model to "
-    "which the sample is least new; from 0 to 1, higher is newer.",
+    "default": "Novelty is the number of standard deviations by which the logarithm of the "
+    "prediction error exceeds its mean on samples of the learned tasks, for the model with the "
+    "smallest value; about 0 is typical of known samples.",
+    "paper": "Novelty is the share of nodes that conflict with their prediction, for the model "
+    "with the smallest value; from 0 to 1.",
 }
 
 
 def chosen_rows(n_samples: int, numbers_each: int, most: int = MOST_SAMPLES) -> NDArray[np.int64]:
-    """Return the rows shown: evenly spread, and fewer where each needs many numbers.
+    """Return evenly spaced row numbers, fewer if each row needs many numbers.
 
     >>> chosen_rows(10, 100, 4).tolist()
     [0, 3, 6, 9]
@@ -34,7 +35,7 @@ def chosen_rows(n_samples: int, numbers_each: int, most: int = MOST_SAMPLES) -> 
 
 
 def sample_data(estimator: Any, X: NDArray, y: NDArray | None, rows: NDArray, image: bool) -> Any:
-    """Return the samples: number, truth, answer, how sure it is, and pixels if they are images."""
+    """Return row, true and predicted value, probability and (of images) pixels of each sample."""
     some = X[rows]
     answers = estimator.predict(some)
     sure = estimator.predict_proba(some).max(axis=1) if hasattr(estimator, "classes_") else None
@@ -49,28 +50,26 @@ def sample_data(estimator: Any, X: NDArray, y: NDArray | None, rows: NDArray, im
 
 
 def _text(value: Any) -> str:
-    """Return a label or a value as it is written."""
+    """Return a label or a value as text."""
     if np.ndim(value):
         return ", ".join(map(_text, value))
     return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
 
 
-def states_data(network: Network, X: NDArray, ids: list[int]) -> list[Any]:
-    """Return the state of each node for each sample, None of nodes that are gone."""
-    there = [node < network.n_inputs or _computes(network, node) for node in ids]
-    nodes = np.array([node for node, is_there in zip(ids, there, strict=True) if is_there], int)
+def states_data(network: "Network", X: NDArray, ids: list[int]) -> list[Any]:
+    """Return the state of each node for each sample; None if the node was removed."""
+    from dirad.core.propagate import node_states
+
+    nodes = np.array(ids, int)
+    used = np.concatenate([np.ones(network.n_inputs, bool), network.units["kind"] > 0])
+    exists = (nodes < len(used)) & used[np.minimum(nodes, len(used) - 1)]
     states = np.full((len(X), len(ids)), np.nan)
-    states[:, there] = node_states(network, X, nodes)
+    states[:, exists] = node_states(network, X, nodes[exists])
     return short(states)
 
 
-def _computes(network: Network, node: int) -> bool:
-    unit = node - network.n_inputs
-    return unit < len(network.units) and bool(network.units["kind"][unit] > 0)
-
-
-def view_data(model: Model, X: NDArray, ids: list[int], image: bool) -> dict[str, Any]:
-    """Return what a model makes of samples: score, conflicted nodes and inputs, predictions."""
+def view_data(model: "Model", X: NDArray, ids: list[int], image: bool) -> dict[str, Any]:
+    """Return scores, conflicting nodes and inputs, and predictions of L1, by one model."""
     data: dict[str, Any] = {"score": short(model.score(X)) if model.has_opinion else None}
     if model.l1 is None or model.known is None:
         return data | {"nodes": None, "inputs": None, "predicted": None}
@@ -83,14 +82,14 @@ def view_data(model: Model, X: NDArray, ids: list[int], image: bool) -> dict[str
         "nodes": [
             [places[n] for n in np.flatnonzero(row).tolist() if n in places] for row in conflicted
         ],
-        "inputs": inputs,  # all of them, drawn or not
+        "inputs": inputs,  # also those that are not drawn
         "predicted": short(view.predicted, 3) if image else [short(one, 3) for one in some],
         "given": None if image else [short(x[bad], 3) for x, bad in zip(X, inputs, strict=True)],
     }
 
 
-def routing_data(estimator: PREVALClassifier, X: NDArray) -> dict[str, Any]:
-    """Return who answers each sample, and how new it is."""
+def routing_data(estimator: "PREVALClassifier", X: NDArray) -> dict[str, Any]:
+    """Return the model that predicts each sample, and the sample's novelty."""
     able = any(model.has_opinion for model in estimator.models_)
     return {
         "route": estimator.route(X).tolist(),

@@ -1,18 +1,19 @@
-"""What the page shows of a stream: the timeline, and who answers which samples."""
+"""A stream as data for the page: the timeline, and which model predicts which samples."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dirad.estimators.continual import PREVALClassifier
-from dirad.plot.matrices import routing
-from dirad.plot.timeline import moments_of
+from dirad.plot.data import moments_of, routing
 from dirad.report.page.numbers import short
 
+if TYPE_CHECKING:
+    from dirad.estimators import PREVALClassifier
 
-def timeline_data(estimator: PREVALClassifier) -> dict[str, Any] | None:
-    """Return per batch the model, the verdict and its probability; and all events."""
+
+def timeline_data(estimator: "PREVALClassifier") -> dict[str, Any] | None:
+    """Return the model, verdict and p-value of each batch, and all events."""
     if not estimator.reports_:
         return None
     moments = moments_of(estimator)
@@ -25,7 +26,7 @@ def timeline_data(estimator: PREVALClassifier) -> dict[str, Any] | None:
     }
 
 
-def event_rows(estimator: PREVALClassifier) -> list[dict[str, Any]]:
+def event_rows(estimator: "PREVALClassifier") -> list[dict[str, Any]]:
     """Return the events as rows of a table."""
     return [
         {
@@ -39,7 +40,7 @@ def event_rows(estimator: PREVALClassifier) -> list[dict[str, Any]]:
 
 
 def _why(evidence: dict[str, Any]) -> str:
-    """Return the evidence of an event in a few words."""
+    """Return the evidence of an event as text."""
     if "p" in evidence:
         pairs = zip(evidence["model"], evidence["p"], strict=True)
         return "; ".join(f"model {model}: p = {p:.2g}" for model, p in pairs)
@@ -58,7 +59,7 @@ def _why(evidence: dict[str, Any]) -> str:
 def matrix_table(
     caption: str, values: NDArray[np.float64], rows: list[Any], columns: list[Any]
 ) -> dict[str, Any]:
-    """Return shares as a table; NaN is blank."""
+    """Return shares as a table; NaN stays blank."""
     return {
         "caption": caption,
         "columns": [str(column) for column in columns],
@@ -70,9 +71,9 @@ def matrix_table(
 
 
 def routing_table(
-    estimator: PREVALClassifier, X: NDArray, groups: ArrayLike, what: str
+    estimator: "PREVALClassifier", X: NDArray, groups: ArrayLike, what: str
 ) -> dict[str, Any]:
     """Return the share of each true task's (or class's) samples that goes to each model."""
     shares, names, models = routing(groups, estimator.route(X))
-    caption = f"Who answers: share of each true {what}'s samples that goes to each model"
+    caption = f"Routing: share of each true {what} (row) that goes to each model (column)"
     return matrix_table(caption, shares, names, [f"model {number}" for number in models])

@@ -1,11 +1,11 @@
 "use strict";
-// Charts in SVG: growth, the timeline of a stream, and small pictures of pixels.
+// Charts in SVG: growth, the timeline of a stream, images and a scatter plot.
 
-const LEFT = 58, RIGHT = 8;
+const LEFT = 94, RIGHT = 8;
 const EVENT_ROWS = [
-  ["edges", ["edge"], "var(--positive)"],
-  ["nodes", ["ENC"], "var(--nodes)"],
-  ["removals", ["edge removed", "node removed", "restored", "kept"], "var(--negative)"],
+  ["edges added", ["edge"], "var(--positive)"],
+  ["nodes inserted", ["ENC"], "var(--nodes)"],
+  ["removed", ["edge removed", "node removed", "restored", "kept"], "var(--negative)"],
 ];
 
 const lineThrough = (points) =>
@@ -14,7 +14,7 @@ const lineThrough = (points) =>
 const label = (x, y, text, anchor = "start") =>
   shape("text", { x, y, "text-anchor": anchor }, text);
 
-/** Ticks of a logarithmic axis: 1, 2, 5 and so on where the span is small, else powers of ten. */
+/** Ticks of a logarithmic axis: powers of ten, and their multiples by 2 and 5 if the range is small. */
 function logTicks(low, high) {
   const ticks = [];
   const factors = high / low > 50 ? [1] : [1, 2, 5];
@@ -23,7 +23,7 @@ function logTicks(low, high) {
   return ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
 }
 
-/** Error, size and events of a model along its steps: a slider, by mouse and by keys.
+/** Draw error, size and events of a model along its steps, as a slider for mouse and keyboard.
  *  Returns a function that moves the cursor. */
 function drawGrowth(place, model, player) {
   const { steps, at, error, edges, hidden, phases } = model.growth;
@@ -101,17 +101,17 @@ function drawSizes(root, { at, edges, hidden, x, bottom, end, width }) {
   root.append(
     shape("line", { x1: LEFT, x2: width - RIGHT, y1: end, y2: end, stroke: "var(--line)" }),
     label(LEFT - 5, y(most) + 4, number(most), "end"), label(LEFT - 5, end + 1, "0", "end"));
-  for (const [values, name, paint] of [[edges, "edges", "var(--positive)"], [hidden, "hidden nodes", "var(--nodes)"]]) {
+  for (const [values, name, paint] of [[edges, "edge", "var(--positive)"], [hidden, "hidden node", "var(--nodes)"]]) {
     if (!values.length) continue;
     const last = values.at(-1);
     const points = at.map((step, i) => [x(step + 1), y(values[i])]);
-    const text = label(width - RIGHT - 4, y(last) + (name === "edges" ? 13 : -4), `${last} ${name}`, "end");
+    const text = label(width - RIGHT - 4, y(last) + (name === "edge" ? 13 : -4), `${last} ${name}${last === 1 ? "" : "s"}`, "end");
     text.style.fill = paint;
     root.append(shape("path", { d: lineThrough(points), fill: "none", stroke: paint, "stroke-width": 1.8 }), text);
   }
 }
 
-/** Neighbouring places with the same key: [first, last, key]. */
+/** Runs of equal keys: [first index, last index, key]. */
 function runs(keys) {
   const found = [];
   keys.forEach((key, i) => {
@@ -124,15 +124,15 @@ function runs(keys) {
 const VERDICTS = ["known", "mixed", "new", "learning"];
 const MARKS = { opened: "▲", stable: "●", removed: "✕", merged: "✕" };
 
-/** The life of a continual learner: a lane per model, what was said of each batch, how probable. */
+/** Draw the stream of a continual learner: a lane per model, then verdict and p-value of each batch. */
 function drawTimeline(place, { model, verdict, stable, p, events }) {
   const lanes = Math.max(...model) + 1, n = model.length;
   const width = Math.max(place.clientWidth, 260), lane = 22;
   const x = (batch) => LEFT + (width - LEFT - RIGHT) * batch / n;
-  const verdictTop = lanes * lane + 12, chanceTop = verdictTop + 30, end = chanceTop + 64;
+  const verdictTop = lanes * lane + 12, pTop = verdictTop + 30, end = pTop + 64;
   const root = shape("svg", {
     viewBox: `0 0 ${width} ${end + 20}`, role: "img",
-    "aria-label": `${n} batches went to ${new Set(model).size} models`,
+    "aria-label": `${n} batches, learned by ${new Set(model).size} models`,
   });
   const block = (first, last, y, height, fill, opacity, text) => root.append(shape("rect", {
     x: x(first), y, height, fill, opacity, width: Math.max(x(last + 1) - x(first), 1.5),
@@ -153,16 +153,16 @@ function drawTimeline(place, { model, verdict, stable, p, events }) {
   root.append(label(LEFT - 5, verdictTop + 12, "verdict", "end"));
   for (const [first, last, name] of runs(verdict))
     block(first, last, verdictTop, 16, `var(--${name})`, 1, `batches ${first} to ${last}: ${name}`);
-  drawChances(root, { p, verdict, x, top: chanceTop, bottom: end, width });
+  drawPValues(root, { p, verdict, x, top: pTop, bottom: end, width });
   root.append(label(LEFT, end + 15, "0"), label(width - RIGHT, end + 15, `${n} batches`, "end"));
   place.replaceChildren(root);
 }
 
-function drawChances(root, { p, verdict, x, top, bottom, width }) {
+function drawPValues(root, { p, verdict, x, top, bottom, width }) {
   if (p.every((value) => value === null)) return;
   const LEAST = 1e-12;
   const y = (value) => top + (bottom - top) * Math.log(Math.max(value, LEAST)) / Math.log(LEAST);
-  for (const [value, text] of [[1, "p = 1"], [1e-6, "10⁻⁶"], [LEAST, "less"]])
+  for (const [value, text] of [[1, "p-value 1"], [1e-6, "10⁻⁶"], [LEAST, "≤ 10⁻¹²"]])
     root.append(
       shape("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), stroke: "var(--line)" }),
       label(LEFT - 5, y(value) + 4, text, "end"));
@@ -172,7 +172,7 @@ function drawChances(root, { p, verdict, x, top, bottom, width }) {
   });
 }
 
-/** An image from values: dark is high, blank is null; `marked` pixels are red. */
+/** Draw an image: high values are dark, null is blank, `marked` pixels are red. */
 function drawPixels(values, [rows, columns], [low, high], marked = [], text = "") {
   const root = shape("svg", { viewBox: `0 0 ${columns} ${rows}`, role: "img", "aria-label": text, "shape-rendering": "crispEdges" });
   const cell = (i, fill, opacity) => root.append(shape("rect", {
@@ -186,16 +186,16 @@ function drawPixels(values, [rows, columns], [low, high], marked = [], text = ""
   return root;
 }
 
-/** Answers against the truth, with the line on which both are equal. */
+/** Draw predicted against true values, with the line on which they are equal. */
 function drawScatter(place, { truth, answers }) {
   const all = [...truth, ...answers], low = Math.min(...all), high = Math.max(...all);
-  const size = 300, from = 44, to = size - 24;
+  const size = 300, from = 62, to = size - 24;
   const at = (value) => (value - low) / (high - low || 1) * (to - from);
-  const root = shape("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": `${truth.length} answers against the truth` },
+  const root = shape("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": `${truth.length} predicted against true values` },
     shape("path", { d: `M${from} ${to}H${size}M${from} ${to}V0`, stroke: "var(--line)", fill: "none" }),
     shape("path", { d: `M${from} ${to}L${to} ${from}`, stroke: "var(--quiet)", "stroke-dasharray": "4 4" }),
     ...truth.map((value, i) => shape("circle", { cx: from + at(value), cy: to - at(answers[i]), r: 3, fill: "var(--accent)", opacity: 0.5 })),
-    label(from, to + 14, number(low, 3)), label(to, to + 14, number(high, 3), "end"), label((from + to) / 2, to + 16, "true", "middle"),
-    label(from - 4, to, number(low, 3), "end"), label(from - 4, from + 4, number(high, 3), "end"), label(from - 4, (from + to) / 2, "answer", "end"));
+    label(from, to + 14, number(low, 3)), label(to, to + 14, number(high, 3), "end"), label((from + to) / 2, to + 16, "true value", "middle"),
+    label(from - 4, to, number(low, 3), "end"), label(from - 4, from + 4, number(high, 3), "end"), label(from - 4, (from + to) / 2, "predicted", "end"));
   place.replaceChildren(root);
 }

@@ -1,5 +1,5 @@
 "use strict";
-// Data of the page, and short ways to make elements. All text goes in as text, never as HTML.
+// The page's data, and helpers that create elements. Text is always inserted as text, never as HTML.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
@@ -20,7 +20,7 @@ const element = (tag, attributes = {}, ...children) =>
 const shape = (tag, attributes = {}, ...children) =>
   filled(document.createElementNS(SVG, tag), attributes, children);
 
-/** A number with few digits and the minus of print. */
+/** A number with few significant digits and a typographic minus sign. */
 function number(value, digits = 4) {
   if (value === null || value === undefined) return "–";
   return String(Number(value.toPrecision(digits))).replace("-", "−");
@@ -28,17 +28,17 @@ function number(value, digits = 4) {
 
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
-/** The |value| below which a share of all lies: large, but blind to a few outliers. */
+/** A quantile of |value|, so that outliers do not set the scale; 1 if that would be 0. */
 function quantile(values, share) {
   const sorted = values.map(Math.abs).sort((a, b) => a - b);
   return sorted.length ? sorted[Math.floor((sorted.length - 1) * share)] || 1 : 1;
 }
 
-/** Is a key pressed alone? With Ctrl, Alt or Meta it is the browser's. */
+/** Whether a key is pressed without Ctrl, Alt or Meta, which are the browser's shortcuts. */
 const isPlain = (event) => !event.ctrlKey && !event.altKey && !event.metaKey;
 
-/** Show that a button can do nothing now. It keeps the focus, which `disabled` would take away. */
+/** Mark a button as having no effect now. It keeps the focus, which `disabled` would remove. */
 const setIdle = (id, idle) => byId(id).setAttribute("aria-disabled", String(idle));
 
-/** Has the reader asked for less motion? */
+/** Whether the reader prefers reduced motion. */
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -1,10 +1,10 @@
 "use strict";
-// Growth under a slider: each place of it is the network after so many events.
+// The slider over the events of growth: position i shows the network after i events.
 
-const WHOLE = 14000, SLOWEST = 500, QUICKEST = 30;  // milliseconds: all events; each of them
+const WHOLE = 14000, SLOWEST = 500, QUICKEST = 30;  // milliseconds, for all events and for each
 
 class Player {
-  /** `onmove(present, fresh, step)` is told what is there, what just came, and when. */
+  /** `onmove(present, fresh, step)` gets the present edges, those just added, and the step. */
   constructor(onmove) {
     this.onmove = onmove;
     this.timer = null;
@@ -17,7 +17,7 @@ class Player {
     byId("events").addEventListener("input", (event) => { this.pause(); this.go(Number(event.target.value)); });
   }
 
-  /** Take another model, all grown. */
+  /** Show another model after its last event. */
   show(changes) {
     this.pause();
     this.changes = changes;
@@ -46,20 +46,20 @@ class Player {
   tell(change) {
     const slider = byId("events"), total = this.changes.length;
     slider.value = this.at;
-    slider.setAttribute("aria-valuetext", change ? `event ${this.at}: ${change[2]}` : "nothing yet");
+    slider.setAttribute("aria-valuetext", change ? `event ${this.at}: ${change[2]}` : "before the first event");
     byId("moment").textContent = `event ${this.at} of ${total} · step ${change ? change[0] : 0} · ${this.present.size} edges`;
-    byId("event").textContent = change ? change[2] : "inputs and outputs alone";
+    byId("event").textContent = change ? change[2] : "inputs and outputs without edges";
     for (const [id, end] of [["first", 0], ["back", 0], ["forward", total], ["last", total]])
       setIdle(id, this.at === end);
   }
 
-  /** Go to the last event up to a step. */
+  /** Go to the last event that is not after a step. */
   goToStep(step) {
     this.pause();
     this.go(this.changes.filter((change) => change[0] <= step).length);
   }
 
-  /** Go to the next step at which something happened, or to the one before. */
+  /** Go to the next (by = 1) or the previous (by = -1) step with an event. */
   turn(by) {
     const change = this.changes[by > 0 ? this.at : this.at - 1];
     if (change) this.goToStep(by > 0 ? change[0] : change[0] - 1);

@@ -1,11 +1,11 @@
 "use strict";
-// The network, drawn by cytoscape.js. Places come from the data; nothing is laid out here.
+// The network, drawn by cytoscape.js at the positions that the data contains.
 
 const NODE_SIZE = { input: 20, hidden: 34, output: 40 };
 const FONT_SIZE = { input: 13, hidden: 11, output: 17 };
 const MANY_EDGES = 80, MANY_INPUTS = 60, MARGIN = 20;
 
-/** Where control points lie along and beside the straight line, as cytoscape wants them. */
+/** Control points relative to the straight line between the ends, in cytoscape's format. */
 function bend([x0, y0], [x1, y1], points) {
   const dx = x1 - x0, dy = y1 - y0, square = dx * dx + dy * dy || 1, length = Math.sqrt(square);
   const weights = [], distances = [];
@@ -16,10 +16,10 @@ function bend([x0, y0], [x1, y1], points) {
   return { weights: weights.join(" "), distances: distances.join(" ") };
 }
 
-/** The course of an edge: into the left side of a node or, if it modulates, from above or below. */
+/** The curve of an edge: into the left side of a node or, if it modulates, from above or below. */
 function course(from, to, term, way) {
   const stops = [from, ...way, to];
-  // Nodes that are gone may stand beside or behind each other: some reach is needed even there.
+  // Removed nodes may be in the same column as their targets: curves there need some width as well.
   const reach = Math.max(0.33 * (to[0] - from[0]) / (stops.length - 1), 40);
   const points = way.flatMap(([x, y]) => [[x - reach, y], [x + reach, y]]);
   const start = [from[0] + reach, from[1]];
@@ -31,7 +31,7 @@ function course(from, to, term, way) {
   return { ...curve, end: side < 0 ? "0deg" : "180deg" };
 }
 
-/** The frame of the image whose pixels the inputs are; a sample is seen in it. */
+/** The frame of the image whose pixels the inputs are; it shows the selected sample. */
 function frame() {
   if (!data.shape) return [];
   const [rows, columns] = data.shape;
@@ -41,7 +41,7 @@ function frame() {
   }];
 }
 
-/** An image as the address of its data, so that the canvas can show it. */
+/** An image as a data URL, which the canvas can show. */
 function imageOf(values, [low, high]) {
   const [rows, columns] = data.shape, cell = 12;
   const canvas = element("canvas", { width: columns * cell, height: rows * cell });
@@ -92,7 +92,7 @@ function networkStyle() {
   ];
 }
 
-/** Draws one model at a time; `onpick` is told the number of the node to show, null for none. */
+/** Draws one model at a time; `onpick` gets the number of the selected node, or null. */
 class NetworkView {
   constructor(place, onpick) {
     this.place = place;
@@ -110,7 +110,7 @@ class NetworkView {
 
   initKeys() {
     const pan = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] };
-    // After cytoscape, which takes the focus away when the mouse is pressed.
+    // Registered after cytoscape's listener, which removes the focus when the mouse is pressed.
     this.place.addEventListener("mousedown", () => this.place.focus({ preventScroll: true }));
     this.place.addEventListener("focus", () => this.cy.userZoomingEnabled(true));
     this.place.addEventListener("blur", () => this.cy.userZoomingEnabled(false));
@@ -128,7 +128,7 @@ class NetworkView {
     });
   }
 
-  /** Pick the next node of the list, or the one before; those that are not there are passed over. */
+  /** Select the next or the previous node of the list, skipping nodes that are not present. */
   pickNext(by) {
     const there = nodeOrder(this.model).filter((i) => !this.cy.getElementById(`n${i}`).hasClass("absent"));
     const at = there.indexOf(this.picked);
@@ -142,7 +142,7 @@ class NetworkView {
     this.many = model.edges.length > MANY_EDGES;
     const inputs = model.nodes.filter((node) => node.kind === "input").length;
     const named = !data.shape && inputs <= MANY_INPUTS;
-    // A large network is drawn small: what is read must be larger in it.
+    // A large network is scaled down, so its labels must be larger.
     const large = clamp(Math.max(...model.nodes.map(({ at }) => at[0])) / 900, 1, 2.4);
     const nodes = model.nodes.map(({ label, kind, at }, i) => ({
       group: "nodes", position: { x: at[0], y: at[1] },
@@ -158,7 +158,7 @@ class NetworkView {
     }));
     this.cy.elements().remove();
     this.cy.add([...frame(), ...nodes, ...edges]);
-    this.box = this.cy.elements().boundingBox();  // of all that ever was, present or not
+    this.box = this.cy.elements().boundingBox();  // of all nodes and edges, present or not
     this.shown = new Set(model.edges.keys());
     this.degree = model.nodes.map(() => 0);
     for (const [source, target] of model.edges) { this.degree[source]++; this.degree[target]++; }
@@ -167,8 +167,8 @@ class NetworkView {
     this.fit();
   }
 
-  /** Colour by strength or, with the states of a sample, by what flows: weight times state. */
-  paint(states = null, usual = null, conflicted = [], pixels = null) {
+  /** Colour edges by scaled weight or, with the states of a sample, by weight times state. */
+  paint(states = null, largest = null, conflicted = [], pixels = null) {
     const flows = this.model.edges.map(([source, , , weight, , strength]) =>
       weight === null || !states || states[source] === null ? strength : weight * states[source]);
     const scale = states ? quantile(flows.filter((flow) => flow !== null), 0.95) : this.scale;
@@ -186,14 +186,14 @@ class NetworkView {
       });
       this.model.nodes.forEach(({ kind }, i) => {
         const state = states ? states[i] : null;
-        const share = state === null ? 0 : clamp(state / (usual[i] || 1), -1, 1);
+        const share = state === null ? 0 : clamp(state / (largest[i] || 1), -1, 1);
         const paint = state === null ? colour(kind) : mixed(kind, share < 0 ? "negative" : "positive", Math.abs(share));
         this.cy.getElementById(`n${i}`).data("paint", paint).toggleClass("conflicted", conflicted.includes(i));
       });
     });
   }
 
-  /** Show the edges that are present, and the nodes that have any; mark the fresh ones. */
+  /** Show the present edges and the nodes that have edges; highlight the fresh edges. */
   setPresent(present, fresh) {
     const touched = new Set();
     this.cy.batch(() => {
@@ -227,7 +227,7 @@ class NetworkView {
     if (i !== null) this.reveal(this.cy.getElementById(`n${i}`));
   }
 
-  /** Move the network if a node is out of sight. */
+  /** Centre a node that is outside the window. */
   reveal(node) {
     const { x, y } = node.renderedPosition();
     if (x < 0 || y < 0 || x > this.cy.width() || y > this.cy.height()) this.cy.center(node);

@@ -1,12 +1,12 @@
 "use strict";
-// The list of nodes, for the keyboard, and what is known of the one that was picked.
+// The list of nodes, and the details of the selected node.
 
 const KINDS = { input: "input", hidden: "modulatory node", output: "output" };
 
-/** Was a node removed before the end? */
+/** Whether a node was removed during growth. */
 const isGone = (node) => node.kind === "hidden" && !node.equation;
 
-/** The nodes as the list has them: outputs, hidden ones, those removed, inputs. */
+/** The nodes in the order of the list: outputs, hidden nodes, removed nodes, inputs. */
 function nodeOrder(model) {
   const order = ["output", "hidden", "input"];
   const rank = (node) => order.indexOf(node.kind) + (isGone(node) ? 0.5 : 0);
@@ -45,7 +45,7 @@ class NodePanel {
     this.entries().forEach((button, i) => { button.tabIndex = i ? -1 : 0; });
   }
 
-  /** Arrow keys move along the list, which is one stop for Tab; Escape shows no node. */
+  /** Arrow keys move along the list, which is one stop for Tab; Escape deselects. */
   move(event) {
     if (!isPlain(event)) return;
     if (event.key === "Escape") this.onpick(null);
@@ -58,30 +58,31 @@ class NodePanel {
     next.focus();
   }
 
-  /** Show a node; `states` are those of the sample picked, if one is. */
+  /** Show a node; `states` belong to the selected sample, if there is one. */
   pick(i, states) {
     for (const button of this.list.querySelectorAll("button"))
       button.setAttribute("aria-current", String(Number(button.dataset.node) === i));
     if (i === null) {
       byId("node-title").textContent = "Node";
-      byId("node-view").replaceChildren(element("p", { class: "quiet" }, "Pick a node in the network or in the list."));
+      byId("node-view").replaceChildren(element("p", { class: "quiet" }, "Select a node in the network or in the list."));
       return;
     }
     const { label, name, kind, equation } = this.model.nodes[i];
     const state = states && states[i] !== null ? ` · state ${number(states[i])}` : "";
     byId("node-title").textContent = `Node ${label}`;
-    byId("node-view").replaceChildren(
+    byId("node-view").replaceChildren(...[
       element("p", { class: "quiet small" }, `${KINDS[kind]} ${name}${state}`),
-      equation ? element("code", { class: "equation", tabindex: 0, role: "region", "aria-label": "Its equation" }, equation)
-        : element("p", { class: "small" }, kind === "input" ? "An input: it computes nothing." : "Removed before the end."),
-      this.table("Its inputs", "from", this.model.edges.filter((edge) => edge[1] === i), 0, states),
-      this.table("It feeds", "to", this.model.edges.filter((edge) => edge[0] === i), 1, states));
+      equation ? element("code", { class: "equation", tabindex: 0, role: "region", "aria-label": "Equation" }, equation)
+        : element("p", { class: "small" }, kind === "input" ? "This is an input of the network." : "This node was removed during growth."),
+      this.table("Incoming edges", "from", this.model.edges.filter((edge) => edge[1] === i), 0, states),
+      this.table("Outgoing edges", "to", this.model.edges.filter((edge) => edge[0] === i), 1, states),
+    ].filter(Boolean));
   }
 
   table(title, heading, edges, side, states) {
     const kept = edges.filter((edge) => edge[3] !== null).sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
     if (!kept.length) return null;
-    const flows = states ? [element("th", { scope: "col" }, "w·state")] : [];
+    const flows = states ? [element("th", { scope: "col" }, "weight·state")] : [];
     return element("div", { class: "list", tabindex: 0, role: "region", "aria-label": title },
       element("table", {},
         element("thead", {}, element("tr", {},
@@ -92,11 +93,11 @@ class NodePanel {
 
   line([source, target, term, weight], side, states) {
     const other = side ? target : source;
-    const follow = () => { this.onpick(other); byId("node-title").focus(); };  // the link itself is gone then
+    const follow = () => { this.onpick(other); byId("node-title").focus(); };  // the link no longer exists
     const sign = (value) => element("td", { class: value < 0 ? "negative" : "positive" }, number(value));
     return element("tr", {},
       element("td", {}, element("button", { type: "button", class: "link", onclick: follow }, this.model.nodes[other].label)),
-      element("td", {}, term ? "modulates" : "sum"), sign(weight),
+      element("td", {}, term ? "modulating" : "summed"), sign(weight),
       ...(states ? [sign(weight * (states[source] ?? 0))] : []));
   }
 }

@@ -1,5 +1,5 @@
 "use strict";
-// The page: one model, one moment, one node and one sample are shown at a time.
+// The page shows one model after one event, and at most one node and one sample, at a time.
 
 const shown = { model: 0, node: null };
 const samples = data.samples ? new SamplePanel(() => { paint(); showDetails(); }, showModel) : null;
@@ -25,7 +25,7 @@ function showDetails() {
 }
 
 function paint() {
-  view.paint(samples?.states(shown.model) ?? null, samples?.usual[shown.model], samples?.conflicted(shown.model), samples?.pixels());
+  view.paint(samples?.states(shown.model) ?? null, samples?.largest[shown.model], samples?.conflicted(shown.model), samples?.pixels());
 }
 
 function showModel(i) {
@@ -53,13 +53,13 @@ function drawLegends() {
     shape("line", { x1: 0, x2: 26, y1: 4, y2: 4, stroke: paint, "stroke-width": 3, "stroke-dasharray": dash }));
   const key = (mark, text) => element("span", {}, mark, text);
   byId("legend").replaceChildren(
-    key(line("var(--positive)", "none"), "above 0"), key(line("var(--negative)", "none"), "below 0"),
-    key(line("var(--quiet)", "none"), "summed"), key(line("var(--quiet)", "6 4"), "modulates"),
+    key(line("var(--positive)", "none"), "positive weight"), key(line("var(--negative)", "none"), "negative weight"),
+    key(line("var(--quiet)", "none"), "summed"), key(line("var(--quiet)", "6 4"), "modulating"),
     key(element("span", { class: "dot hidden-node" }), "modulatory node"));
   if (!data.timeline) return;
   const square = (paint, opacity) => shape("svg", { width: 12, height: 12 }, shape("rect", { width: 12, height: 12, fill: paint, opacity }));
   byId("timeline-legend").replaceChildren(
-    key(square("var(--accent)", 1), "stable model"), key(square("var(--accent)", 0.4), "adapting"), key("▲", "opened"), key("●", "stable"),
+    key(square("var(--accent)", 1), "stable model"), key(square("var(--accent)", 0.4), "adapting model"), key("▲ ", "model opened"), key("● ", "model becomes stable"),
     ...VERDICTS.map((name) => key(square(`var(--${name})`, 1), name)));
 }
 

@@ -1,13 +1,13 @@
 "use strict";
-// Light, dark, or as the system has it. Whoever draws on a canvas listens for "themechange".
+// Light, dark or system theme. Code that draws on a canvas listens for "themechange".
 
 const THEMES = ["system", "light", "dark"];
 
-/** The present value of a colour of the style sheet, by its name. */
+/** The current value of a colour in the style sheet. */
 const colour = (name) =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-/** A colour between two of the style sheet's. */
+/** A mixture of two colours of the style sheet. */
 function mixed(from, to, share) {
   const parts = [colour(from), colour(to)].map((hex) =>
     [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)));

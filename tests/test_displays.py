@@ -1,4 +1,4 @@
-"""Displays draw on new figures and on axes given, name what they show, and refuse what misfits."""
+"""Displays draw fitted estimators on new figures or on given axes, and refuse unsuitable data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgba
 from sklearn.exceptions import NotFittedError
 
 from dirad import DIRADClassifier, DIRADRegressor, PREVALClassifier
-from dirad.history import History
+from dirad.history import EDGE, ENC, EXCHANGING, PHASE, RECORD, SETTLING, STABLE, History
 from dirad.plot import (
     AccuracyMatrixDisplay,
     ConflictDisplay,
@@ -22,9 +22,10 @@ from dirad.plot import (
     RoutingDisplay,
     TimelineDisplay,
 )
-from dirad.plot.colours import ALERT, NEGATIVE, POSITIVE, VERDICT_COLOURS
-from dirad.plot.timeline import moments_of
-from lives import digits, lived, streamed
+from dirad.plot.colours import ALERT, VERDICT_COLOURS
+from dirad.plot.data import moments_of
+from dirad.plot.growth import draw_growth
+from synthetic import continual_classifier, digits, grown_classifier
 
 mpl.use("agg")
 
@@ -45,7 +46,7 @@ def classifier():
 
 @pytest.fixture(scope="module")
 def continual():
-    return streamed()
+    return continual_classifier()
 
 
 def texts(display):
@@ -61,21 +62,23 @@ def test_a_network_says_its_names_and_size(classifier):
 
 
 def test_weights_are_colours_by_sign_and_weak_edges_fade():
-    network = lived(64, 10, 500, 700).network_
+    network = grown_classifier(64, 10, 500, 700).network_
     display = NetworkDisplay(network, shape=(8, 8)).plot()
-    lines = display.figure_.findobj(lambda a: str(a.get_gid()).startswith("edges of term"))
-    colours = np.concatenate([line.get_edgecolor() for line in lines])
-    assert len(colours) == 500
-    assert colours[:, 3].min() < 0.2
-    assert colours[:, 3].max() > 0.8
-    blue = colours[:, 2] > colours[:, 0]
-    weights = network.edges["weight"][network.edges["source"] >= 0]
-    assert np.count_nonzero(blue) == np.count_nonzero(weights > 0)
-    assert to_rgba(POSITIVE)[2] > to_rgba(POSITIVE)[0]
-    assert to_rgba(NEGATIVE)[2] < to_rgba(NEGATIVE)[0]
+    used = network.edges[network.edges["source"] >= 0]
+    assert len(used) == 500
+    for term in (0, 1):
+        lines = display.figure_.findobj(lambda a, term=term: a.get_gid() == f"edges of term {term}")
+        colours = lines[0].get_edgecolor()
+        weights = used["weight"][used["term"] % 2 == term]
+        weights = weights[np.argsort(np.abs(weights))]  # strong edges are drawn last
+        blue = colours[:, 2] > colours[:, 0]
+        assert np.array_equal(blue, weights > 0)
+        assert (np.diff(colours[:, 3]) >= 0).all()
+        assert colours[0, 3] < 0.2
+        assert colours[-1, 3] > 0.8
 
 
-def test_every_display_draws_on_axes_given(classifier, continual):
+def test_every_display_draws_on_given_axes(classifier, continual):
     X, y = digits()
     figure, axes = pyplot.subplots(2, 3)
     places = iter(axes.ravel())
@@ -99,7 +102,37 @@ def test_growth_has_error_size_and_events(classifier):
     assert len(display.axes_) == 3
     assert "How it grew" in texts(display)
     edges = classifier.history_.count("edge")
-    assert f"edges ({edges})" in texts(display)
+    assert f"edges added ({edges})" in texts(display)
+
+
+def history():
+    rows = [(step, EDGE, i, 0, 0, -1, -1, 0.0) for i, step in enumerate(range(0, 200, 10))]
+    rows += [(55, ENC, 0, 3, 0, 1, 9, 0.1), (199, PHASE, EXCHANGING, -1, -1, -1, -1, 0.2)]
+    rows += [(299, PHASE, SETTLING, -1, -1, -1, -1, 0.1), (499, PHASE, STABLE, -1, -1, -1, -1, 0.1)]
+    steps = np.arange(500)
+    return History(
+        np.array(rows, RECORD),
+        np.maximum(np.exp(-steps / 50), 1e-4) * (steps != 490),  # one error of exactly 0
+        np.minimum(steps // 10 + 1, 20),
+        (steps > 55).astype(np.int64),
+    )
+
+
+def test_growth_shows_error_size_events_and_phases():
+    figure = draw_growth(history())
+    found = {text.get_text() for text in figure.findobj(mpl.text.Text)}
+    assert {"growing", "exchanging", "settling", "20 edges", "1 hidden node"} <= found
+    error, _, events = figure.axes
+    assert error.get_yscale() == "log"
+    labels = [label.get_text() for label in events.get_yticklabels()]
+    assert labels == ["edges added (20)", "nodes inserted (1)", "removed (0)"]
+    assert [len(row.get_segments()) for row in events.collections] == [20, 1, 0]
+
+
+def test_an_empty_history_is_drawn_without_curves():
+    display = GrowthDisplay(History()).plot()
+    assert "edges added (0)" in texts(display)
+    assert [len(axes.lines) for axes in display.axes_] == [0, 0, 0]
 
 
 def test_the_network_of_a_model_by_its_number(continual):
@@ -117,7 +150,7 @@ def test_timeline_shows_batches_where_they_went(continual):
     assert moments[-1].phase == "stable"
     verdicts = display.axes_[1]
     assert [t.get_text() for t in verdicts.get_yticklabels()] == list(VERDICT_COLOURS)
-    assert len(display.axes_) == 3  # models, verdicts, chances
+    assert len(display.axes_) == 3  # models, verdicts, p-values
 
 
 def test_timeline_shows_the_true_tasks_if_told(continual):
@@ -191,10 +224,16 @@ def test_what_cannot_be_drawn_is_refused(classifier):
         NetworkDisplay.from_estimator(classifier, model=1)
     with pytest.raises(ValueError, match="4 pixels, but the network has 3 inputs"):
         NetworkDisplay.from_estimator(classifier, shape=(2, 2))
-    GrowthDisplay(History()).plot()
 
 
-def test_pyplot_is_loaded_when_it_draws_only():
-    code = "import sys, dirad.plot; print('matplotlib.pyplot' in sys.modules)"
+@pytest.mark.parametrize("module", ["plot", "plot.data", "plot.layout", "report.page"])
+def test_drawing_libraries_are_loaded_only_when_drawing(module):
+    code = f"import sys, dirad.{module}; print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"matplotlib", "jinja2", "sklearn"} & {*out.stdout.split()}
+
+
+def test_drawing_without_windows_does_not_load_pyplot():
+    code = "import sys, dirad.plot.network; print('matplotlib.pyplot' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"

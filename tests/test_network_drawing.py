@@ -1,9 +1,7 @@
-"""Figures are made for every size of network; each edge is drawn once, and texts stay apart."""
+"""Networks of every size are laid out and drawn: each edge once, and texts do not overlap."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import combinations
 
 import numpy as np
@@ -12,8 +10,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from dirad.core.network import MODULATORY, N_EDGES, N_UNITS, new_network
-from dirad.history import EDGE, ENC, EXCHANGING, PHASE, RECORD, SETTLING, STABLE, History
-from dirad.plot.growth import draw_growth, phases
 from dirad.plot.layout import columns, lay_out, relax
 from dirad.plot.network import draw_network, edge_path
 
@@ -85,7 +81,7 @@ def test_every_edge_is_drawn_once(name, on_image):
 
 @pytest.mark.parametrize("on_image", [False, True])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_texts_stay_apart_and_inside(name, on_image):
+def test_texts_do_not_overlap_or_leave_the_figure(name, on_image):
     network, shape = NETWORKS[name]
     figure = draw_network(network, image_shape=shape if on_image else None)
     boxes = extents(figure)
@@ -112,6 +108,26 @@ def test_only_used_inputs_are_drawn_and_edges_go_right():
         source = int(network.edges["source"][e])
         target = network.n_inputs + int(network.edges["term"][e]) // 2
         assert place[source][0] < place[target][0]
+
+
+def test_hidden_nodes_are_in_columns_by_their_longest_path():
+    for network, _ in NETWORKS.values():
+        first = network.n_inputs
+        depth = dict.fromkeys(range(first), 0)
+        ends = [(e["source"], first + e["term"] // 2) for e in network.edges if e["source"] >= 0]
+
+        def depth_of(node, depth=depth, ends=ends):
+            if node not in depth:
+                above = [depth_of(source) for source, target in ends if target == node]
+                depth[node] = 1 + max(above, default=0)
+            return depth[node]
+
+        between = columns(network)[1:-1]
+        hidden = sorted(node for column in between for node in column)
+        assert hidden == list(range(first + network.n_outputs, first + len(network.units)))
+        depths = [{depth_of(node) for node in column} for column in between]
+        assert all(len(found) == 1 for found in depths)
+        assert depths == sorted(depths, key=min)
 
 
 def test_nodes_of_a_column_keep_their_distance():
@@ -142,58 +158,26 @@ def test_edge_ends_at_the_border_of_its_target():
     assert from_above[-1] == pytest.approx((2, 1.2))
 
 
-def test_names_axes_and_shapes():
+def test_the_names_of_used_inputs_and_of_outputs_are_written():
     network, _ = NETWORKS["tiny"]
     names = ["sepal length", "sepal width", "petal length", "petal width"]
     figure = draw_network(network, input_names=names, output_names=["versicolor"])
     texts = {text for text, _ in extents(figure)}
-    assert "versicolor" in texts
-    assert texts & set(names)
+    used = {names[source] for source in network.edges["source"] if source >= 0}
+    assert 0 < len(used) < len(names)
+    assert texts & {*names, "versicolor", "y0"} == {*used, "versicolor"}
+
+
+def test_given_axes_are_used_and_wrong_names_and_shapes_refused():
+    network, _ = NETWORKS["tiny"]
     mine = Figure()
-    assert draw_network(network, ax=mine.add_subplot()) is mine
+    ax = mine.add_subplot()
+    assert draw_network(network, ax=ax) is mine
+    assert mine.axes == [ax]
+    assert drawn_edges(mine, 0) == network.n_edges
     with pytest.raises(ValueError, match="9 pixels"):
         draw_network(network, image_shape=(3, 3))
     with pytest.raises(ValueError, match="1 names for 4 inputs"):
         draw_network(network, input_names=["a"])
-
-
-def history():
-    rows = [(step, EDGE, i, 0, 0, -1, -1, 0.0) for i, step in enumerate(range(0, 200, 10))]
-    rows += [(55, ENC, 0, 3, 0, 1, 9, 0.1), (199, PHASE, EXCHANGING, -1, -1, -1, -1, 0.2)]
-    rows += [(299, PHASE, SETTLING, -1, -1, -1, -1, 0.1), (499, PHASE, STABLE, -1, -1, -1, -1, 0.1)]
-    steps = np.arange(500)
-    return History(
-        np.array(rows, RECORD),
-        np.maximum(np.exp(-steps / 50), 1e-4) * (steps != 490),  # one error of exactly 0
-        np.minimum(steps // 10 + 1, 20),
-        (steps > 55).astype(np.int64),
-    )
-
-
-def test_phases_tile_the_steps():
-    assert phases(history()) == [(0, 0, 200), (EXCHANGING, 200, 300), (SETTLING, 300, 500)]
-    assert phases(History()) == []
-
-
-def test_growth_shows_error_size_events_and_phases():
-    figure = draw_growth(history(), title="A story")
-    texts = {text for text, _ in extents(figure)}
-    assert {"growing", "exchanging", "settling", "20 edges", "1 hidden node"} <= texts
-    error, _, rug = figure.axes
-    assert error.get_yscale() == "log"
-    assert [label.get_text() for label in rug.get_yticklabels()] == [
-        "edges (20)",
-        "ENC (1)",
-        "removals (0)",
-    ]
-    assert sorted(len(rows.get_segments()) for rows in rug.collections) == [0, 1, 20]
-
-
-def test_growth_of_nothing_is_drawn_too():
-    FigureCanvasAgg(draw_growth(History())).draw()
-
-
-def test_no_pyplot():
-    code = "import sys, dirad.report.story; print('matplotlib.pyplot' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "False"
+    with pytest.raises(ValueError, match="2 names for 1 outputs"):
+        draw_network(network, output_names=["a", "b"])
