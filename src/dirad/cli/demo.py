@@ -121,7 +121,7 @@ def _pictures(
         pictures[f"{problem.key}-network"] = draw_network(result.network, image_shape=shape)
         pictures[f"{problem.key}-growth"] = draw_growth(result.history, title=problem.name)
     system = story.system
-    pictures["stream-timeline"] = draw_timeline(story.moments, story.classes, system.events)
+    pictures["stream-timeline"] = draw_timeline(story.moments, story.classes, system.journal.events)
     pictures["stream-model"] = draw_adaptation(system.models[0])
     return pictures
 

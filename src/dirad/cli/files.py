@@ -147,7 +147,7 @@ def model_rows(model: Any) -> list[dict[str, Any]]:
         {
             "model": one.number,
             "phase": "stable" if one.phase == "stable" else "learning",
-            "classes": ", ".join(str(model._labels[code]) for code in one.classes),
+            "classes": ", ".join(str(model._state.labels[code]) for code in one.classes),
             "edges of L0": one.network.n_edges,
             "numbers kept": one.n_parameters,
         }
@@ -160,8 +160,8 @@ def require_begun(found: "ModelFile", path: Path) -> None:
     model = found.model
     if not getattr(model, "models_", (model,)):
         raise Usage(
-            f"{path} has no model yet: {len(model._waiting[0])} rows wait for a batch of "
-            f"{model._settings.l0.batch_size}; dirad learn {path} --finish learns them"
+            f"{path} has no model yet: {len(model._state.waiting[0])} rows wait for a batch of "
+            f"{model._state.system.settings.l0.batch_size}; dirad learn {path} --finish learns them"
         )
 
 

@@ -215,13 +215,13 @@ class StreamRecord:
     @property
     def n_batches(self) -> int:
         """Batches that were learned."""
-        reports = self.model.reports_ if hasattr(self.model, "_system") else []
+        reports = self.model.reports_ if hasattr(self.model, "_stream") else []
         return reports[-1].batch + 1 if reports else 0
 
     @property
     def waiting(self) -> int:
         """Rows that do not fill a batch yet."""
-        return len(self.model._waiting[0]) if hasattr(self.model, "_system") else 0
+        return len(self.model._state.waiting[0]) if hasattr(self.model, "_stream") else 0
 
     def learn(self, X: NDArray, y: NDArray | None) -> None:
         """Predict rows of one batch, and learn them afterwards."""

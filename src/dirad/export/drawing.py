@@ -67,7 +67,7 @@ def _names_of_outputs(model: Estimator, number: int | None) -> list[str]:
     names = list(output_names(model))
     if isinstance(model, PREVALClassifier):
         one = system_model(model, number)
-        own = [str(model._labels[code]) for code in one.classes]
+        own = [str(model._state.labels[code]) for code in one.classes]
         older = one.network.n_outputs - len(own)  # those of the models that it stands on
         return [f"earlier {i}" for i in range(older)] + own
     single = isinstance(model, DIRADClassifier) and model.network_.n_outputs == 1

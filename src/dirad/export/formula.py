@@ -100,7 +100,7 @@ def to_formula(model: Estimator, *, number: int | None = None) -> Formula:
     if isinstance(model, PREVALClassifier):
         one = system_model(model, number)
         program = l0_program(one)
-        outputs = tuple(str(model._labels[code]) for code in one.classes)
+        outputs = tuple(str(model._state.labels[code]) for code in one.classes)
     else:
         if number is not None:
             raise ValueError(f"{type(model).__name__} has one network: give no number")

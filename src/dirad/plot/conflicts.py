@@ -28,9 +28,9 @@ def draw_flow(system: "System", batch: NDArray, sample: NDArray) -> Figure:
     Left: the sample, L1's prediction of it and what contradicts; the model with the least score
     answers. Right: the batch's value against the limit up to which each model calls it known.
     """
-    models = system.stable[:MOST_ROWS]
+    models = system.experts[:MOST_ROWS]
     side = round(np.sqrt(system.n_inputs))
-    route = int(system.route(sample[None])[0])
+    route = int(system.answer(sample[None]).route[0])
     scores = system.scores(sample[None])[0]
     verdicts = system.judge(batch)[:MOST_ROWS]
     known = [v for v in verdicts if v.validated]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dirad.core.network import Network
     from dirad.estimators import PREVALClassifier
     from dirad.history import History
-    from dirad.preval.model import Model
+    from dirad.preval.choice import AnyModel
 
 
 class Subject(NamedTuple):
@@ -53,7 +53,7 @@ def subject(estimator: Any, model: int | None = None) -> Subject:
     return Subject(network, estimator.history_, inputs, outputs, estimator.input_spread_)
 
 
-def model_of(estimator: "PREVALClassifier", number: int | None = None) -> "Model":
+def model_of(estimator: "PREVALClassifier", number: int | None = None) -> "AnyModel":
     """Return the model with this number; by default the newest."""
     models = {model.number: model for model in estimator.models_}
     if not models:
@@ -70,13 +70,13 @@ def names(given: Sequence[str] | None, n: int, letter: str) -> list[str]:
     return [f"{letter}{i}" for i in range(n)] if given is None else [str(name) for name in given]
 
 
-def _outputs(estimator: "PREVALClassifier", model: "Model | None") -> list[str]:
+def _outputs(estimator: "PREVALClassifier", model: "AnyModel | None") -> list[str]:
     """Return the class of each output of a model; those of the model it extends come first."""
     if model is None:
         return []
     n = model.network.n_outputs
     inherited = _outputs(estimator, getattr(model, "base", None))
-    found = inherited + [str(estimator._labels[code]) for code in model.classes]
+    found = inherited + [str(estimator._state.labels[code]) for code in model.classes]
     return found if len(found) == n else names(None, n, "y")
 
 
@@ -88,9 +88,9 @@ class View(NamedTuple):
     conflicted: NDArray[np.float64]  # 1 where sample and prediction conflict; of means, the share
 
 
-def seen_by(model: "Model", X: NDArray) -> View:
+def seen_by(model: "AnyModel", X: NDArray) -> View:
     """Return samples, their inputs as L1 predicts them, and which inputs conflict with that."""
-    if model.l1 is None or model.known is None:
+    if not isinstance(model, Expert | PaperExpert) or model.l1 is None:
         raise ValueError(
             f"model {model.number} is still adapting ({model.phase}), and predicts its inputs only "
             "when it is stable: call finish() first"

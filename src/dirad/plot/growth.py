@@ -15,7 +15,7 @@ from dirad.plot.data import subject
 from dirad.plot.figure import Maker, panels_in, root, shown, stacked
 
 if TYPE_CHECKING:
-    from dirad.preval.model import Model
+    from dirad.preval.choice import AnyModel
 
 EDGES_COLOUR, NODES_COLOUR = POSITIVE, "#009e73"
 EVENT_ROWS = (
@@ -161,11 +161,11 @@ class GrowthDisplay:
         return self
 
 
-def draw_adaptation(model: "Model") -> Figure:
+def draw_adaptation(model: "AnyModel") -> Figure:
     """Draw error and size of L0 and then of L1 along the steps, and the transition between them."""
     assert model.l1 is not None
     l0 = model.history
-    error, edges, hidden = model.l1.progress()
+    error, edges, hidden = model.l1.progress
     first, last = len(l0.error), len(l0.error) + len(error)
     figure = Figure(figsize=(8, 5.5), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)

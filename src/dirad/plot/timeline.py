@@ -213,7 +213,7 @@ class TimelineDisplay:
         n = estimator.n_samples_seen_
         if len(codes) != n:
             raise ValueError(f"tasks has {len(codes)} entries, but {n} samples were seen")
-        size = estimator._settings.l0.batch_size
+        size = estimator._state.system.settings.l0.batch_size
         shares = [
             tuple(np.bincount(codes[i : i + size], minlength=len(names)) / len(codes[i : i + size]))
             for i in range(0, n, size)

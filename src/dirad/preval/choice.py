@@ -1,10 +1,14 @@
-"""The system that the settings ask for: ours, or the paper's."""
+"""Ours or the paper's: the system that the settings ask for."""
 
+from dirad.preval.expert import Expert
+from dirad.preval.learner import Learner
 from dirad.preval.paper import PaperSystem
+from dirad.preval.paper_model import PaperExpert, PaperLearner
 from dirad.preval.settings import Settings
 from dirad.preval.system import System
 
 ContinualSystem = System | PaperSystem  # both have the same methods
+AnyModel = Learner | Expert | PaperLearner | PaperExpert
 
 
 def new_system(

@@ -42,7 +42,13 @@ class Scores(NamedTuple):
 
     def of(self, chosen: NDArray) -> "Scores":
         """Return the scores of some of the samples."""
-        return Scores(*(column[chosen] for column in self))
+        return Scores(
+            self.score[chosen],
+            self.log_error[chosen],
+            self.group[chosen],
+            self.label[chosen],
+            self.neg_log_posterior[chosen],
+        )
 
     @property
     def probabilities(self) -> NDArray[np.float64]:

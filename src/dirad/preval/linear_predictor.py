@@ -35,8 +35,9 @@ class LinearPredictor:
         ridge = ridge * (1.0 + inputs / max(self.n, 1))
         if self.n < inputs:
             self.weights = factor(X - self.mean, ridge)
-            self.remainder = 1.0 - (self.weights**2).sum(axis=0)
-            if self.remainder.min() > MIN_REMAINDER:
+            remainder = 1.0 - (self.weights**2).sum(axis=0)
+            self.remainder = remainder
+            if remainder.min() > MIN_REMAINDER:
                 return
         covariance = np.atleast_2d(np.cov(X.T)) if self.n > 1 else np.zeros((inputs, inputs))
         precision = linalg.inv(covariance + ridge * np.eye(inputs))

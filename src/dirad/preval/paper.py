@@ -161,7 +161,7 @@ class PaperSystem:
 
     def judge(self, X: NDArray, y: NDArray[np.int64] | None = None) -> list[Verdict]:
         """Return what each expert says of a batch; labels are not used."""
-        return [model.verdict(model.evaluate(X).conflict_ratio) for model in self.experts]
+        return [model.verdict(model.evaluate(X).score) for model in self.experts]
 
     def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> int:
         """Refuse labels that came late."""
@@ -200,7 +200,7 @@ class PaperSystem:
             result[:, list(model.classes)] = model.probabilities(X)
             return Answers(np.full(len(X), model.number), result, np.full(len(X), np.inf))
         scores = [model.evaluate(X) for model in experts]
-        ratios = np.stack([one.conflict_ratio for one in scores], axis=1)
+        ratios = np.stack([one.score for one in scores], axis=1)
         best = len(experts) - 1 - np.argmin(ratios[:, ::-1], axis=1)
         for i, (model, one) in enumerate(zip(experts, scores, strict=True)):
             rows = np.flatnonzero(best == i)
@@ -210,7 +210,7 @@ class PaperSystem:
 
     def scores(self, X: NDArray) -> NDArray[np.float64]:
         """Return the conflict ratio by each expert: (samples, experts)."""
-        return np.stack([m.evaluate(X).conflict_ratio for m in self._require_experts()], axis=1)
+        return np.stack([m.evaluate(X).score for m in self._require_experts()], axis=1)
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """Return the lowest conflict ratio of each sample."""

@@ -37,7 +37,7 @@ STEPS_AT_ONCE = 100  # of training, when a model is finished at once
 class PaperScores(NamedTuple):
     """What a finished model computes for some samples."""
 
-    conflict_ratio: NDArray[np.float64]  # N_conf / N_CP: the sample goes to the lowest
+    score: NDArray[np.float64]  # N_conf / N_CP: the sample goes to the model with the lowest
     probabilities: NDArray[np.float64]  # (samples, classes)
 
 

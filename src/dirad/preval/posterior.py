@@ -71,7 +71,7 @@ def fit_evidence_weights(evidence: Evidence, columns: NDArray[np.int64]) -> tupl
 
     def cost(logs: NDArray) -> float:
         posterior = evidence.combined((np.exp(logs[0]), np.exp(logs[1])))
-        missed = logsumexp(-posterior, axis=1) + posterior[rows, columns]
+        missed = np.asarray(logsumexp(-posterior, axis=1)) + posterior[rows, columns]
         ratio = (logs[0] - logs[1] - np.log(PRIOR_RATIO)) / RATIO_DEVIATION
         return float(np.sum(missed) + 0.5 * ratio**2 + 0.5 * (logs[1] / LEVEL_DEVIATION) ** 2)
 

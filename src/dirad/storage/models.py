@@ -170,7 +170,7 @@ def check_stream(stream: StreamState) -> None:
     must(((y >= UNLABELLED) & (y < len(labels))).all(), "a sample has no label")
 
 
-def check_preval(model: PREVALClassifier) -> None:
+def check_preval(model: Any) -> None:
     """Refuse a classifier of other inputs than its system."""
     must(model._stream.system.n_inputs == model.n_features_in_, "the system has other inputs")
 

@@ -14,6 +14,7 @@ from dirad.preval.events import KNOWN, LEARNING, MIXED, NEW, Event, Journal, Rep
 from dirad.preval.expert import Expert
 from dirad.preval.l0 import L0Training
 from dirad.preval.learner import Early, Learner
+from dirad.preval.linear_predictor import LinearPredictor
 from dirad.preval.paper import PaperSystem
 from dirad.preval.paper_model import PaperExpert, PaperLearner
 from dirad.preval.system import System
@@ -92,13 +93,14 @@ def check_expert(model: Expert) -> None:
     must(min(evaluator.evidence_weights) > 0, "an evidence weight is not positive")
     must(len(model.calibration.row) >= max(len(model.classes), 1), "a class is not calibrated")
     must(model.base is None or model.base.network.n_inputs == inputs, "its base has other inputs")
-    if model.l1 is None:
+    if isinstance(evaluator.predictor, LinearPredictor):
         must(len(evaluator.predictor.mean) == inputs, "not every input is predicted")
     else:
         stats = model.error_stats
-        must(stats is not None and len(stats.mean) == len(model.l1.targets),
+        must(stats is not None and len(stats.mean) == len(evaluator.predictor.targets),
              "errors of other nodes are known")  # fmt: skip
-        must(model.l1.network is not None or not len(model.l1.targets), "L1 has no network")
+        must(evaluator.predictor.network is not None or not len(evaluator.predictor.targets),
+             "L1 has no network")  # fmt: skip
 
 
 def check_learner(model: Learner) -> None:

@@ -21,7 +21,7 @@ from dirad.report.page.samples import (
 from dirad.report.page.stream import event_rows, matrix_table, routing_table, timeline_data
 
 if TYPE_CHECKING:
-    from dirad.preval.model import Model
+    from dirad.preval.choice import AnyModel
 
 MOST_POINTS = 400  # in the scatter plot
 MOST_IMPORTANT = 12  # listed inputs
@@ -108,7 +108,7 @@ def contents(
     return written, drawn
 
 
-def _subject(estimator: Any, model: "Model | None", names: Sequence[str] | None) -> Subject:
+def _subject(estimator: Any, model: "AnyModel | None", names: Sequence[str] | None) -> Subject:
     one = subject(estimator, None if model is None else model.number)
     if names is None:
         return one
@@ -117,7 +117,7 @@ def _subject(estimator: Any, model: "Model | None", names: Sequence[str] | None)
     return one._replace(inputs=[str(name) for name in names])
 
 
-def _start(model: "Model | None") -> dict[int, tuple[int, int]]:
+def _start(model: "AnyModel | None") -> dict[int, tuple[int, int]]:
     """Return the edges that a model started with: those of the model that it extends."""
     base = getattr(model, "base", None)
     return {} if base is None else final_topology(base.network)
@@ -187,7 +187,7 @@ def facts(estimator: Any, subjects: list[Subject], given: Given) -> list[tuple[s
     return [*found, (f"{estimator.n_steps_:,}", "training steps")]
 
 
-def _part(estimator: Any, model: "Model | None", one: Subject) -> dict[str, Any]:
+def _part(estimator: Any, model: "AnyModel | None", one: Subject) -> dict[str, Any]:
     """Return the important inputs and the equations of one network."""
     standardized = hasattr(model, "spread")
     if model is None:

@@ -11,7 +11,7 @@ from dirad.report.page.numbers import short
 if TYPE_CHECKING:
     from dirad.core.network import Network
     from dirad.estimators import PREVALClassifier
-    from dirad.preval.model import Model
+    from dirad.preval.choice import AnyModel
 
 MOST_SAMPLES = 50
 MOST_NUMBERS = 120_000  # stored for all samples together
@@ -68,10 +68,12 @@ def states_data(network: "Network", X: NDArray, ids: list[int]) -> list[Any]:
     return short(states)
 
 
-def view_data(model: "Model", X: NDArray, ids: list[int], image: bool) -> dict[str, Any]:
+def view_data(model: "AnyModel", X: NDArray, ids: list[int], image: bool) -> dict[str, Any]:
     """Return scores, conflicting nodes and inputs, and predictions of L1, by one model."""
-    data: dict[str, Any] = {"score": short(model.score(X)) if model.has_opinion else None}
-    if model.l1 is None or model.known is None:
+    data: dict[str, Any] = {
+        "score": short(model.evaluate(X).score) if model.is_calibrated else None
+    }
+    if model.error_stats is None:
         return data | {"nodes": None, "inputs": None, "predicted": None}
     view = seen_by(model, X)
     places = {node: i for i, node in enumerate(ids)}
@@ -90,7 +92,7 @@ def view_data(model: "Model", X: NDArray, ids: list[int], image: bool) -> dict[s
 
 def routing_data(estimator: "PREVALClassifier", X: NDArray) -> dict[str, Any]:
     """Return the model that predicts each sample, and the sample's novelty."""
-    able = any(model.has_opinion for model in estimator.models_)
+    able = any(model.is_calibrated for model in estimator.models_)
     return {
         "route": estimator.route(X).tolist(),
         "novelty": short(estimator.novelty(X), 3) if able else None,
