@@ -21,8 +21,8 @@ from rich.table import Table
 from sklearn.tree import DecisionTreeClassifier
 
 from dirad.datasets import Dataset
-from dirad.experiments.pairs import Pair, fit_dirad, load_pair, pair_name
 from dirad.export import c_size, fixed_bound, to_c
+from experiments.pairs import Pair, fit_dirad, load_pair, pair_name
 
 EDGES = 15
 PAIRS: tuple[Pair, ...] = ((3, 8), (4, 9), (1, 7))

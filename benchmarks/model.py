@@ -12,7 +12,6 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from dirad.core import propagate
-from dirad.experiments import protocol
 from dirad.growth import adapt
 from dirad.preval import buffer_model, prediction
 from dirad.preval.buffer_model import BufferModel
@@ -22,6 +21,7 @@ from dirad.preval.settings import PRESETS
 from dirad.preval.stream_model import StreamModel
 from dirad.preval.system import System
 from dirad.preval.systems import new_system
+from experiments import protocol
 
 PRESET_NAMES = ("paper", "default")
 DIGITS = (6, 7)

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.special import expit, softmax
 
-from dirad.experiments import baselines
+from experiments import baselines
 
 
 def two_labels(n=2000, n_features=12, seed=0):

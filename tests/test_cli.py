@@ -12,8 +12,8 @@ from rich.console import Console
 
 import dirad
 from dirad import cli, datasets
-from dirad.experiments import pairs
 from dirad.report.tables import Section, cell, columns_of, markdown, print_sections
+from experiments import pairs
 
 
 def run(capsys, *arguments):

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from dirad.cli import run as command
-from dirad.experiments.comparison import alarms, plan, tables
-from dirad.experiments.comparison.methods import DRIVEN, METHODS, Ours, settings_for
-from dirad.experiments.comparison.run import SIZES, Done, Result, noticed, restored, routing, run
-from dirad.experiments.comparison.scenario import Scenario, standard, unseen
-from dirad.experiments.pairs import small_digits
 from dirad.preval.model import Verdict
-from dirad.report.comparison import draw_sizes, draw_tasks
+from experiments.comparison import alarms, plan, tables
+from experiments.comparison.figures import draw_sizes, draw_tasks
+from experiments.comparison.methods import DRIVEN, METHODS, Ours, settings_for
+from experiments.comparison.run import SIZES, Done, Result, noticed, restored, routing, run
+from experiments.comparison.scenario import Scenario, standard, unseen
+from experiments.pairs import small_digits
 
 pytest.importorskip("river")
 
@@ -157,9 +157,9 @@ def test_all_tables_and_pictures(results):
 
 def test_a_result_survives_the_ledger(results, tmp_path):
     done = run(TINY, 0, "nearest class mean")
-    book = plan.Ledger(tmp_path / "runs.jsonl")
+    book = plan.ResultCache(tmp_path / "runs.jsonl")
     book.add("key", done)
-    again = restored(plan.Ledger(tmp_path / "runs.jsonl").results["key"])
+    again = restored(plan.ResultCache(tmp_path / "runs.jsonl").results["key"])
     assert again[0].accuracies == done.results[0].accuracies
     assert again[0].scenario == TINY
 

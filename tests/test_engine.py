@@ -15,7 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dirad.experiments.reproduce import measure
 
+from dirad.demo.problems import grow
 from dirad.engine import (
     ClusterError,
     Local,
@@ -24,15 +26,16 @@ from dirad.engine import (
     model_pool,
     on_ray,
     rays,
+    run_all,
     using,
 )
-from dirad.experiments.ledger import Ledger
-from dirad.experiments.protocol import Setting
-from dirad.experiments.reproduce import measure
-from dirad.experiments.runner import fingerprint, fit_little, grow, run_all, warm
+from dirad.estimators.warm_up import fit_little, warm
 from dirad.params import preset
 from dirad.preval import prediction
 from dirad.preval.screening import FEW
+from experiments.parity import fingerprint
+from experiments.reproduction.protocol import Setting
+from experiments.result_cache import ResultCache
 from streams import SETTINGS, digest, learned, samples, system_of
 
 pytest.importorskip("ray", reason="the extra dirad[ray] is not installed")
@@ -169,7 +172,7 @@ def test_workers_that_are_killed_lose_nothing_and_nothing_counts_twice(engine, t
     folder.mkdir()
     killer = threading.Thread(target=kill_workers, args=(folder, 0.7, over, killed))
     killer.start()
-    book = Ledger(tmp_path / "runs.jsonl")
+    book = ResultCache(tmp_path / "runs.jsonl")
     try:
         found = book.made(deadly, [(str(folder), n) for n in range(8)], list(map(str, range(8))))
     finally:
@@ -218,7 +221,7 @@ def test_a_reproduction_whose_workers_are_killed_every_20_seconds(cluster, engin
     untimed = [[dataclasses.replace(run, seconds=0.0) for run in runs] for runs in (there, here)]
     assert untimed[0] == untimed[1]
     keys = [json.loads(line)["key"] for line in (tmp_path / "there.jsonl").open()]
-    assert sorted(keys) == sorted(Ledger.key(*job) for job in jobs)
+    assert sorted(keys) == sorted(ResultCache.key(*job) for job in jobs)
     assert killed
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dirad.datasets import Dataset
-from dirad.experiments import ablation, digits, pairs, parity, runner, tabular
 from dirad.params import preset
+from experiments import ablation, digits, pairs, parity, runner, tabular
 
 
 def square(x):

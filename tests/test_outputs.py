@@ -11,8 +11,8 @@ import pytest
 from commands import DIRAD, run
 from dirad import cli
 from dirad.cli.app import TALKATIVE, quiet_warnings
-from dirad.experiments.ledger import Ledger
 from dirad.tables import write_table
+from experiments.result_cache import ResultCache
 
 NO_PLACE = "/proc/model.dirad"  # nobody makes files there, not even root
 on_linux = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc")
@@ -195,7 +195,7 @@ def squared(number):
 
 
 def test_workers_of_a_command_warn_nobody_either(capfd):
-    from dirad.experiments.runner import run_all
+    from dirad.engine import run_all
 
     with quiet_warnings(TALKATIVE):
         assert run_all(squared, [(10.0,), (20.0,)], workers=2) == [100.0, 400.0]
@@ -209,5 +209,5 @@ def test_a_ledger_without_room_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     path = tmp_path / "runs.jsonl"
     with pytest.raises(OSError, match="cannot be written: No space left") as found:
-        Ledger(path).add("a", TALKATIVE)
+        ResultCache(path).add("a", TALKATIVE)
     assert found.value.filename == str(path)

@@ -11,8 +11,9 @@ from scipy.special import log_softmax
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from dirad.experiments.metrics import forgetting, novelty_auroc, novelty_fpr95, purity
-from dirad.experiments.peers import (
+from experiments.baselines.perceptron import start
+from experiments.metrics import forgetting, novelty_auroc, novelty_fpr95, purity
+from experiments.peers import (
     EWC,
     AdwinDetector,
     Balanced,
@@ -32,8 +33,7 @@ from dirad.experiments.peers import (
     TaskGaussians,
     Training,
 )
-from dirad.experiments.peers.gradient import fisher
-from dirad.experiments.perceptron import start
+from experiments.peers.gradient import fisher
 
 PEERS = {
     "nearest mean": (NearestMean, 0.88),

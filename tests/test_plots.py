@@ -194,6 +194,6 @@ def test_growth_of_nothing_is_drawn_too():
 
 
 def test_no_pyplot():
-    code = "import sys, dirad.report.story; print('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, experiments.xor.figures; print('matplotlib.pyplot' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"

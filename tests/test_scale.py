@@ -14,11 +14,13 @@ from scipy import stats
 
 from dirad.cli import run as command
 from dirad.core.order import LENGTH, new_plan
-from dirad.experiments.scale import clock, models, plan, simulate, tables
-from dirad.experiments.scale.growth import measure_edges, measure_inputs
-from dirad.experiments.scale.planted import network_of, planted
-from dirad.experiments.scale.power_law import PowerLaw, fit_power_law
-from dirad.experiments.scale.stream import (
+from dirad.preval.system import System
+from experiments.scale import clock, models, plan, simulate, tables
+from experiments.scale.figures import Curve, Panel, draw_costs
+from experiments.scale.growth import measure_edges, measure_inputs
+from experiments.scale.planted import network_of, planted
+from experiments.scale.power_law import PowerLaw, fit_power_law
+from experiments.scale.stream import (
     CLASSES,
     INPUTS,
     STAY,
@@ -27,9 +29,7 @@ from dirad.experiments.scale.stream import (
     read_stream,
     write_stream,
 )
-from dirad.experiments.scale.targets import measure_targets
-from dirad.preval.system import System
-from dirad.report.scale import Curve, Panel, draw_costs
+from experiments.scale.targets import measure_targets
 
 # ------------------------------------------------------------------ laws
 

@@ -8,17 +8,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from dirad.experiments.streams import kinds, scoring, summary
+from dirad.experiments.streams.scoring import MISSED, Part
 from rich.console import Console
 
 from dirad import cli
 from dirad.cli.stream import view_of
 from dirad.datasets import Dataset
-from dirad.experiments.streams import kinds, scoring, summary
-from dirad.experiments.streams.follow import Moment, follow
-from dirad.experiments.streams.kinds import KINDS, NEVER
-from dirad.experiments.streams.scoring import MISSED, Part
 from dirad.plot.timeline import draw_timeline
 from dirad.preval.events import Event
+from dirad.streams.follow import Moment, follow
+from dirad.streams.kinds import KINDS, NEVER
 
 EACH = 500  # training samples of a class
 

@@ -13,11 +13,18 @@ from dirad.report.tables import Section
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dirad.experiments.demo import Problem, Story
-    from dirad.experiments.runner import Grown
-    from dirad.experiments.streams.follow import Moment
+    from dirad.demo.problems import Grown, Problem
+    from dirad.demo.story import Story
     from dirad.growth.state import State
     from dirad.preval.system import System
+    from dirad.streams.follow import Moment
+
+BESIDE = (
+    "Accuracy: on all patterns; for digits on test samples. Edges: all weights, biases apart. "
+    "Beside: a perceptron that solves the task with the same seed (the smaller of n and 2n "
+    "hidden units that does), and logistic regression on the pixels that greedy choice finds "
+    "best."
+)
 
 
 @app.command
@@ -37,71 +44,82 @@ def demo(*, quick: Flag = False, common: Common = DEFAULTS) -> None:
     quick
         scikit-learn's 8 × 8 digits instead of MNIST.
     """
-    from dirad.core.describe import equations
-    from dirad.experiments import demo as experiment
-    from dirad.plot.growth import draw_adaptation, draw_growth
-    from dirad.plot.network import draw_network
-    from dirad.plot.timeline import draw_timeline
+    from dirad.demo.problems import compare, problems
 
     warm_up(common)
-    problems, remark = experiment.problems(quick)
-    grown = _grow_live(problems, common)
+    posed, remark = problems(quick)
+    grown = _grow_live(posed, common)
     with spinner(common, "fitting what they are compared with"):
-        rows = [
-            experiment.compare(*each, common.seed) for each in zip(problems, grown, strict=True)
-        ]
-    note = (
-        "Accuracy: on all patterns; for digits on test samples. Edges: all weights, biases apart. "
-        "Beside: a perceptron that solves the task with the same seed (the smaller of n and 2n "
-        "hidden units that does), and logistic regression on the pixels that greedy choice finds "
-        f"best. {remark}"
-    )
-    story = _live_through(quick, common)
-    pictures: dict[str, Figure] = {}
-    for problem, result in zip(problems, grown, strict=True):
-        pictures[f"{problem.key}-network"] = draw_network(
-            result.network, image_shape=problem.image_shape
-        )
-        pictures[f"{problem.key}-growth"] = draw_growth(result.history, title=problem.name)
-    system = story.system
-    pictures["stream-timeline"] = draw_timeline(story.moments, story.classes, system.events)
-    pictures["stream-model"] = draw_adaptation(system.models[0])
+        rows = [compare(*each, common.seed) for each in zip(posed, grown, strict=True)]
+    story = _follow_live(quick, common)
     outcome = Outcome(
         "demo",
         {"quick": quick, "seed": common.seed},
         "Networks grown from nothing, tasks noticed by themselves",
         [
-            Section("Three networks, grown from nothing", rows, note.strip()),
-            Section(
-                "The networks for XOR and parity, written out",
-                [
-                    {"problem": problem.name, "equation": line}
-                    for problem, result in zip(problems[:2], grown[:2], strict=True)
-                    for line in equations(result.network)
-                ],
-            ),
-            Section(
-                "A stream of tasks: what the system noticed",
-                experiment.what_happened(story),
-                "p: probability that a model's own task shows so unusual a batch. Where it is too "
-                f"small ({system.settings.false_alarms:g}) for all models, a new one is opened.",
-            ),
-            Section(
-                "Accuracy on all digits so far",
-                experiment.against_the_paper(story),
-                f"{len(system.models)} models with {system.n_parameters:,} parameters in all. One "
-                "run; the paper's are means of eight (dirad reproduce makes them again)."
-                + (" The paper's digits are MNIST's, these are smaller." if quick else ""),
-            ),
+            Section("Three networks, grown from nothing", rows, f"{BESIDE} {remark}"),
+            _equations(posed[:2], grown[:2]),
+            *_told(story, quick),
         ],
-        pictures=pictures,
+        pictures=_pictures(posed, grown, story),
     )
     deliver(outcome, common)
 
 
-def _live_through(quick: bool, common: Common) -> "Story":
-    """Show the stream, and in one line what is going on."""
-    from dirad.experiments.demo import live_through
+def _equations(problems: Sequence["Problem"], grown: Sequence["Grown"]) -> Section:
+    from dirad.core.describe import equations
+
+    rows = [
+        {"problem": problem.name, "equation": line}
+        for problem, result in zip(problems, grown, strict=True)
+        for line in equations(result.network)
+    ]
+    return Section("The networks for XOR and parity, written out", rows)
+
+
+def _told(story: "Story", quick: bool) -> list[Section]:
+    """Return the tables of the stream."""
+    from dirad.demo.story import against_the_paper, what_happened
+
+    system = story.system
+    return [
+        Section(
+            "A stream of tasks: what the system noticed",
+            what_happened(story),
+            "p: probability that a model's own task shows so unusual a batch. Where it is too "
+            f"small ({system.settings.false_alarms:g}) for all models, a new one is opened.",
+        ),
+        Section(
+            "Accuracy on all digits so far",
+            against_the_paper(story),
+            f"{len(system.models)} models with {system.n_parameters:,} parameters in all. One "
+            "run; the paper's are means of eight (`python -m experiments reproduce` makes them "
+            "again)." + (" The paper's digits are MNIST's, these are smaller." if quick else ""),
+        ),
+    ]
+
+
+def _pictures(
+    problems: Sequence["Problem"], grown: Sequence["Grown"], story: "Story"
+) -> dict[str, "Figure"]:
+    from dirad.plot.growth import draw_adaptation, draw_growth
+    from dirad.plot.network import draw_network
+    from dirad.plot.timeline import draw_timeline
+
+    drawn: dict[str, Figure] = {}
+    for problem, result in zip(problems, grown, strict=True):
+        network = draw_network(result.network, image_shape=problem.image_shape)
+        drawn[f"{problem.key}-network"] = network
+        drawn[f"{problem.key}-growth"] = draw_growth(result.history, title=problem.name)
+    system = story.system
+    drawn["stream-timeline"] = draw_timeline(story.moments, story.classes, system.events)
+    drawn["stream-model"] = draw_adaptation(system.models[0])
+    return drawn
+
+
+def _follow_live(quick: bool, common: Common) -> "Story":
+    """Let a system follow the stream, with one line that says what is going on."""
+    from dirad.demo.story import follow_story
 
     with Live(console=stderr(common), refresh_per_second=10, transient=True) as live:
 
@@ -112,16 +130,14 @@ def _live_through(quick: bool, common: Common) -> "Story":
                 f"({moment.phase})   models {models}   accuracy {moment.accuracy:.2f}"
             )
 
-        return live_through(common.seed, quick, show)
+        return follow_story(common.seed, quick, show)
 
 
 def _grow_live(problems: Sequence["Problem"], common: Common) -> list["Grown"]:
     """Grow one network after the other, showing error, nodes and edges as they change."""
-    from dirad.experiments.pairs import standardize
-    from dirad.experiments.runner import grow
+    from dirad.demo.problems import solve
     from dirad.growth.state import PHASE, SMOOTHED
     from dirad.history import PHASE_NAMES
-    from dirad.params import preset
 
     lines: dict[str, tuple[str, ...]] = {p.name: ("waiting", *[""] * 4) for p in problems}
 
@@ -149,10 +165,5 @@ def _grow_live(problems: Sequence["Problem"], common: Common) -> list["Grown"]:
                 )
                 live.update(table())
 
-            X, usable = standardize(problem.X)
-            params = preset("default", max_edges=problem.max_edges)
-            targets = problem.y[:, None].astype(float)
-            grown.append(
-                grow(X, targets, params, common.seed, usable=usable, report=show, chunk=25)
-            )
+            grown.append(solve(problem, common.seed, show))
     return grown

@@ -1,4 +1,4 @@
-"""The command on streams that change in many ways."""
+"""The command that follows streams whose tasks change in many ways."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -26,10 +26,12 @@ from dirad.cli.app import (
 from dirad.report.tables import Section
 
 if TYPE_CHECKING:
-    from dirad.experiments.streams.follow import Moment
-    from dirad.experiments.streams.kinds import Stream
-    from dirad.experiments.streams.scoring import Lived
+    from matplotlib.figure import Figure
+
     from dirad.preval.system import System
+    from dirad.streams.follow import Moment
+    from dirad.streams.kinds import Stream
+    from dirad.streams.run import StreamRun
 
 Kind = Literal[
     "abrupt", "recurring", "gradual", "early", "short", "mixed", "late", "few", "swapped",
@@ -88,39 +90,17 @@ def stream(
         Samples of a task each time it is shown [default: 10,000; short: 2,000; early: at most
         3,000].
     seeds
-        Streams of each kind, with other classes, samples and random choices.
+        Streams of each kind, each with its own classes, samples and random choices.
     """
-    from dirad.experiments.runner import run_all
-    from dirad.experiments.streams import summary
-    from dirad.experiments.streams.kinds import KINDS
-    from dirad.experiments.streams.scoring import live, new_stream, run, source
-    from dirad.plot.timeline import draw_timeline
+    from dirad.streams.kinds import KINDS
+    from dirad.streams.run import source
 
-    source(data)  # missing data show here, before anything starts
+    source(data)  # missing data is reported here, before anything starts
     warm_up(common, preset)
     kinds = list(KINDS) if kind == "all" else [kind]
     numbers = range(common.seed, common.seed + seeds)
     jobs = [(k, preset, number, data, tasks, per_task) for k in kinds for number in numbers]
-    lived: list[Lived] = []
-    if kind != "all":
-        shown = new_stream(kind, data, common.seed, tasks, per_task)
-        with View(shown, common) as view:
-            lived.append(live(shown, preset, common.seed, data, view.add))
-    if len(lived) < len(jobs):
-        with progress_bar(common, "stream") as progress:
-            workers = worker_count(common)
-            lived += run_all(run, jobs[len(lived) :], workers=workers, progress=progress)
-    lives = [one.life for one in lived]
-    sections = [
-        Section(
-            "Changes that were noticed", summary.table(lives, summary.noticed), summary.NOTICED
-        ),
-        Section("Answers", summary.table(lives, summary.answered), summary.ANSWERED),
-    ]
-    firsts = [one for one in lived if one.life.seed == common.seed]
-    if kind != "all":
-        title = f"What happened in the stream of seed {common.seed}"
-        sections.append(Section(title, summary.what_happened(lived[0])))
+    runs = _run_streams(jobs, common, watch_first=kind != "all")
     options: dict[str, Any] = {"kind": kind, "data": data, "preset": preset}
     options |= {"tasks": tasks} if tasks else {}
     options |= {"per-task": per_task} if per_task else {}
@@ -130,17 +110,60 @@ def stream(
         "Streams whose tasks change unannounced"
         if kind == "all"
         else f"A stream whose tasks change unannounced: {kind}",
-        sections,
-        runs=lives,
-        pictures={
-            f"{one.life.kind}-timeline" if kind == "all" else "timeline": draw_timeline(
-                one.moments, one.classes, one.events
-            )
-            for one in firsts
-        },
+        _sections(runs, kind, common.seed),
+        runs=[run.scores for run in runs],
+        pictures=_timelines(runs, kind, common.seed),
         variant="-".join([kind] + [data] * (data != "mnist") + [preset] * (preset == "paper")),
     )
     deliver(outcome, common)
+
+
+def _run_streams(
+    jobs: Sequence[tuple[Any, ...]], common: Common, watch_first: bool
+) -> list["StreamRun"]:
+    """Run every stream; the first is shown while it passes, if asked for."""
+    from dirad.engine import run_all
+    from dirad.streams.run import new_stream, run_kind, run_stream
+
+    runs: list[StreamRun] = []
+    if watch_first:
+        kind, preset, seed, data, tasks, per_task = jobs[0]
+        shown = new_stream(kind, data, seed, tasks, per_task)
+        with View(shown, common) as view:
+            runs.append(run_stream(shown, preset, seed, data, view.add))
+    if len(runs) < len(jobs):
+        with progress_bar(common, "stream") as progress:
+            workers = worker_count(common)
+            runs += run_all(run_kind, jobs[len(runs) :], workers=workers, progress=progress)
+    return runs
+
+
+def _sections(runs: Sequence["StreamRun"], kind: str, seed: int) -> list[Section]:
+    from dirad.streams import summary
+
+    scores = [run.scores for run in runs]
+    noticed = summary.table(scores, summary.noticed)
+    sections = [
+        Section("Changes that were noticed", noticed, summary.NOTICED),
+        Section("Answers", summary.table(scores, summary.answered), summary.ANSWERED),
+    ]
+    if kind != "all":
+        title = f"What happened in the stream of seed {seed}"
+        sections.append(Section(title, summary.what_happened(runs[0])))
+    return sections
+
+
+def _timelines(runs: Sequence["StreamRun"], kind: str, seed: int) -> dict[str, "Figure"]:
+    """Draw the timeline of the first stream of each kind."""
+    from dirad.plot.timeline import draw_timeline
+
+    return {
+        f"{run.scores.kind}-timeline" if kind == "all" else "timeline": draw_timeline(
+            run.moments, run.classes, run.events
+        )
+        for run in runs
+        if run.scores.seed == seed
+    }
 
 
 class View:
@@ -166,8 +189,8 @@ class View:
 
 def view_of(stream: "Stream", moments: Sequence["Moment"]) -> Group:
     """Return what the live view shows after these moments."""
-    from dirad.experiments.streams.scoring import prequential_accuracy
     from dirad.plot.colours import VERDICT_COLOURS, task_colour
+    from dirad.streams.detection import prequential_accuracy
 
     last = moments[-1]
     strip = moments[-STRIP:]

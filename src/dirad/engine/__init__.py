@@ -1,6 +1,6 @@
 """Where work is done: here, in processes and threads, or by Ray on the nodes of a cluster.
 
-Runs of experiments and shards of a large L1 ask for the engine in use; results do not depend on it:
+Independent runs and shards of a large L1 ask for the engine in use; results do not depend on it:
 
 ```
 with on_ray("10.0.0.7:6379"):
@@ -12,14 +12,17 @@ from dirad.engine.choice import Engine, current, using
 from dirad.engine.local import Local
 from dirad.engine.model_pool import ModelPool
 from dirad.engine.rays import ClusterError, RayEngine, on_ray
+from dirad.engine.runs import Progress, run_all
 
 __all__ = [
     "ClusterError",
     "Engine",
     "Local",
     "ModelPool",
+    "Progress",
     "RayEngine",
     "current",
     "on_ray",
+    "run_all",
     "using",
 ]

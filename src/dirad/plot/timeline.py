@@ -34,7 +34,7 @@ def draw_timeline(
 ) -> Figure:
     """What a stream showed and what the learner made of it, batch by batch.
 
-    `moments` are those of `experiments.streams.follow`, `classes` those of each task, None if
+    `moments` are those of `dirad.streams.follow`, `classes` those of each task, None if
     tasks are not known. From the top: shares of the true tasks; the model that took each batch,
     coloured by its main task; what was said of the batch; how probable it was if known; accuracy
     before learning it, where there is one.
