@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dirad.experiments.reproduce import measure
 
 from dirad.demo.problems import grow
 from dirad.engine import (
@@ -29,11 +28,12 @@ from dirad.engine import (
     run_all,
     using,
 )
-from dirad.estimators.warm_up import fit_little, warm
+from dirad.estimators.warm_up import fit_tiny, warm_up
 from dirad.params import preset
 from dirad.preval import prediction
 from dirad.preval.screening import FEW
 from experiments.parity import fingerprint
+from experiments.reproduction.plan import measure
 from experiments.reproduction.protocol import Setting
 from experiments.result_cache import ResultCache
 from streams import SETTINGS, digest, learned, samples, system_of
@@ -97,7 +97,7 @@ def grown(seed):
 
 
 def test_runs_are_the_same_to_the_last_bit_and_in_order(engine):
-    warm()
+    warm_up()
     seen = []
     there = run_all(grown, [(n,) for n in range(6)], on_result=lambda i, result: seen.append(i))
     assert current() is engine
@@ -172,15 +172,15 @@ def test_workers_that_are_killed_lose_nothing_and_nothing_counts_twice(engine, t
     folder.mkdir()
     killer = threading.Thread(target=kill_workers, args=(folder, 0.7, over, killed))
     killer.start()
-    book = ResultCache(tmp_path / "runs.jsonl")
+    cache = ResultCache(tmp_path / "runs.jsonl")
     try:
-        found = book.made(deadly, [(str(folder), n) for n in range(8)], list(map(str, range(8))))
+        found = cache.run(deadly, [(str(folder), n) for n in range(8)], list(map(str, range(8))))
     finally:
         over.set()
         killer.join()
     assert [one["place"] for one in found] == list(range(8))
     assert [one["value"] for one in found] == [n / 3 for n in range(8)]
-    lines = [json.loads(line) for line in book.path.read_text().splitlines()]
+    lines = [json.loads(line) for line in cache.path.read_text().splitlines()]
     assert sorted(line["key"] for line in lines) == sorted(map(str, range(8)))
     attempts = Counter(path.name.split("-")[0] for path in folder.iterdir())
     assert all(attempts[str(n)] >= 2 for n in range(1, 8, 2))
@@ -228,7 +228,7 @@ def test_a_reproduction_whose_workers_are_killed_every_20_seconds(cluster, engin
 def test_kernels_are_loaded_once_on_every_node(engine, tmp_path):
     engine.on_every_node(leave_a_mark, str(tmp_path))
     assert len(list(tmp_path.iterdir())) == 2
-    engine.on_every_node(fit_little, "default")
+    engine.on_every_node(fit_tiny, "default")
 
 
 def leave_a_mark(folder):

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from commands import DIRAD, run
+from commands import DIRAD, run, run_experiment
 from dirad import cli
 from dirad.cli.app import TALKATIVE, quiet_warnings
 from dirad.tables import write_table
@@ -52,12 +52,15 @@ def test_a_place_that_cannot_be_written_is_told_before_the_work(capfdbinary, fol
 
 
 @on_linux
-@pytest.mark.parametrize("command", ["xor", "parity", "demo", "digits"])
-def test_so_is_a_folder_of_an_experiment(capfdbinary, monkeypatch, command):
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [("demo", run), ("stream", run), ("xor", run_experiment), ("digits", run_experiment)],
+)
+def test_so_is_a_folder(capfdbinary, monkeypatch, command, run):
     def computed(*_):
         pytest.fail("something is computed")
 
-    monkeypatch.setattr("dirad.experiments.runner.warm", computed)
+    monkeypatch.setattr("dirad.estimators.warm_up.warm_up", computed)
     for out in ("/proc", "/proc/deeper/still"):
         code, text, errors = run(capfdbinary, command, "--out", out)
         assert (code, text) == (2, "")
@@ -70,7 +73,7 @@ def test_so_is_a_folder_of_an_experiment(capfdbinary, monkeypatch, command):
 
 def test_a_check_of_a_folder_makes_none(capfdbinary, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run(capfdbinary, "parity", "--bits", "two")[0] == 2
+    assert run_experiment(capfdbinary, "parity", "--bits", "two")[0] == 2
     assert not list(tmp_path.iterdir())
 
 
@@ -202,7 +205,7 @@ def test_workers_of_a_command_warn_nobody_either(capfd):
     assert "arning" not in capfd.readouterr().err
 
 
-def test_a_ledger_without_room_is_named(tmp_path, monkeypatch):
+def test_a_file_of_results_without_room_is_named(tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 

@@ -1,4 +1,4 @@
-"""The paper's tables from the paper's runs, the ledger of finished runs, and the page."""
+"""The paper's tables from the paper's runs, the file of finished runs, and the page."""
 
 import json
 import os
@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from dirad.datasets import Dataset
-from dirad.plot.conflicts import draw_flow
 from dirad.plot.growth import draw_adaptation
 from dirad.plot.timeline import draw_timeline
 from dirad.streams.follow import follow
 from dirad.streams.kinds import abrupt
-from experiments import published, reproduce
+from experiments.reproduction import plan, published
+from experiments.reproduction.detection_tables import owner_task
+from experiments.reproduction.figures import draw_flow
 from experiments.reproduction.protocol import (
     Probe,
     Run,
@@ -30,6 +31,7 @@ from experiments.reproduction.protocol import (
     net_retention,
     task_retention,
 )
+from experiments.reproduction.tables import sections
 from experiments.result_cache import ResultCache
 from streams import WIDTH, learned, samples, system_of
 
@@ -67,7 +69,7 @@ def test_the_caption_of_the_retention_table_says_the_reverse():
     assert max(published.RETENTION[0.05][0]) < 0.9
 
 
-# ------------------------------------------------------------------ the ledger
+# ------------------------------------------------------------------ the file of results
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,9 @@ class Toy:
 
 def test_a_finished_run_is_kept(tmp_path):
     path = tmp_path / "deep" / "runs.jsonl"
-    book = ResultCache(path)
-    book.add("a", Toy(1, 0.1 + 0.2))
-    book.add("b", Toy(2, float("nan")))
+    cache = ResultCache(path)
+    cache.add("a", Toy(1, 0.1 + 0.2))
+    cache.add("b", Toy(2, float("nan")))
     again = ResultCache(path)
     assert again.results["a"] == {"place": 1, "value": 0.1 + 0.2}
     assert np.isnan(again.results["b"]["value"])
@@ -93,14 +95,14 @@ def test_a_line_cut_off_is_no_line(tmp_path, cut):
     ResultCache(path).add("b", Toy(2, 2.0))
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
-    book = ResultCache(path)
-    assert set(book.results) == {"a"}
-    book.add("b", Toy(2, 2.0))
+    cache = ResultCache(path)
+    assert set(cache.results) == {"a"}
+    cache.add("b", Toy(2, 2.0))
     assert path.read_bytes() == whole
     assert set(ResultCache(path).results) == {"a", "b"}
 
 
-def test_what_is_no_ledger_at_all_is_ignored(tmp_path):
+def test_what_is_no_file_of_results_at_all_is_ignored(tmp_path):
     path = tmp_path / "runs.jsonl"
     path.write_text('[1]\nnonsense\n{"key": "a"}\n"text"\n')
     assert ResultCache(path).results == {}
@@ -140,8 +142,8 @@ def rechecked(path: Path, values: dict[str, float]) -> tuple[list[str], list[str
         return Timed(values[key], 2.0)
 
     keys = list(values)
-    book = ResultCache(path)
-    changed = book.recheck(work, [(key,) for key in keys], keys, [key[0] for key in keys])
+    cache = ResultCache(path)
+    changed = cache.recheck(work, [(key,) for key in keys], keys, [key[0] for key in keys])
     return changed, made
 
 
@@ -205,10 +207,10 @@ def work(place):
     time.sleep(0.05)
     return Toy(place, place / 3)
 
-book = ResultCache(Path(sys.argv[1]))
-missing = [n for n in range(20) if str(n) not in book.results]
+cache = ResultCache(Path(sys.argv[1]))
+missing = [n for n in range(20) if str(n) not in cache.results]
 print(len(missing), flush=True)
-run_all(work, [(n,) for n in missing], on_result=lambda i, r: book.add(str(missing[i]), r))
+run_all(work, [(n,) for n in missing], on_result=lambda i, r: cache.add(str(missing[i]), r))
 """
 
 
@@ -233,11 +235,11 @@ def test_killed_at_any_moment_nothing_is_lost_and_nothing_made_twice(tmp_path):
 
 
 def test_the_plan_has_every_run_once_and_long_ones_first():
-    jobs = reproduce.planned("paper", reproduce.PARTS, 8, 3, 0)
+    jobs = plan.planned("paper", plan.PARTS, 8, 3, 0)
     assert len({ResultCache.key(*job) for job in jobs}) == len(jobs) == 2 + 8 + 32 + 32 + 32
     assert jobs[0][0].side == 28
-    assert len(reproduce.planned("paper", ["main"], 8, 3, 0)) == 32
-    assert len(reproduce.planned("default", ["main"], 8, 3, 0)) == 8
+    assert len(plan.planned("paper", ["main"], 8, 3, 0)) == 32
+    assert len(plan.planned("default", ["main"], 8, 3, 0)) == 8
     settings = jobs[2][0].settings()
     assert settings.l0.batch_size == settings.l1.batch_size == 300
 
@@ -269,23 +271,23 @@ def test_the_page_stands_on_any_runs():
         runs.append(toy_run(replace(base, T_CP=T_CP, connectivity="top_down"), 3, missed))
     runs.append(toy_run(replace(base, T_CP=0.05, batch_size=300), 0))
     runs.append(toy_run(replace(base, T_CP=0.05, side=28), 0, (True, False, False)))
-    tables = reproduce.sections(runs)
+    tables = sections(runs)
     titles = [table.title for table in tables]
     assert len(titles) == len(set(titles))
     text = json.dumps(tables)
     assert "1/1" in text  # the run that missed a task
     assert "nan" not in text.replace("chance", "")
     missing = next(one for one in runs if one.setting.connectivity == "top_down")
-    assert [reproduce.owner_task(missing, model) for model in (0, 1, 2)] == [0, 2, None]
-    ours = reproduce.sections([toy_run(Setting(preset="default"), n) for n in range(3)])
+    assert [owner_task(missing, model) for model in (0, 1, 2)] == [0, 2, None]
+    ours = sections([toy_run(Setting(preset="default"), n) for n in range(3)])
     assert ours[0].rows[0]["T3"].startswith("0.91")
 
 
-def test_runs_survive_the_ledger(tmp_path):
+def test_runs_survive_their_file(tmp_path):
     one = toy_run(Setting(), 4)
-    book = ResultCache(tmp_path / "runs.jsonl")
-    book.add("key", one)
-    assert reproduce.restored(ResultCache(tmp_path / "runs.jsonl").results["key"]) == one
+    cache = ResultCache(tmp_path / "runs.jsonl")
+    cache.add("key", one)
+    assert plan.restored(ResultCache(tmp_path / "runs.jsonl").results["key"]) == one
 
 
 def test_batches_hold_as_many_of_each_class():

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from rich.console import Console
 
 from dirad.core.propagate import respond
-from experiments import xor
+from experiments.xor import stages as xor
 from experiments.xor.figures import draw_stages, print_stages
 
 
