@@ -1,9 +1,11 @@
 """Whole runs of PREVAL: what threads are worth to one model, and where the time of a run goes."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,10 @@ from dirad.preval.settings import PRESETS
 from dirad.preval.stream_model import StreamModel
 from dirad.preval.system import System
 from dirad.preval.systems import new_system
-from experiments import protocol
+
+sys.path.append(str(Path(__file__).parent.parent))  # `experiments` is not installed
+
+from experiments.reproduction import protocol  # noqa: E402
 
 PRESET_NAMES = ("paper", "default")
 DIGITS = (6, 7)

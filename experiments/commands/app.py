@@ -22,17 +22,17 @@ app = App(
 Tables are printed, and written with pictures to a folder in `results`. One network:
 
 ```
-python -m experiments xor                          # the paper's first figure, from a real run
-python -m experiments parity --bits 2-4 --seeds 5  # conflict, the hardest kind
-python -m experiments pairs --pairs 5 --edges 15   # MNIST: accuracy at equal size
+python -m experiments xor                          # the paper's first figure
+python -m experiments parity --bits 2-4 --seeds 5  # conflict, the hardest
+python -m experiments pairs --pairs 5 --edges 15   # MNIST, at equal size
 ```
 
 Streams whose tasks change unannounced:
 
 ```
-python -m experiments reproduce --runs 2      # the paper's tables on changing tasks
-python -m experiments compare --data digits   # ours beside its peers
-python -m experiments alarms --seeds 2        # false alarms, promised and measured
+python -m experiments reproduce --runs 2     # the paper's tables
+python -m experiments compare --data digits  # ours beside its peers
+python -m experiments alarms --seeds 2       # false alarms
 ```
 
 Every command takes `--help`, `--seed`, `--workers`, `--engine`, `--json` and `--out`. Exit codes:
