@@ -26,7 +26,7 @@ from dirad.preval.systems import new_system
 
 sys.path.append(str(Path(__file__).parent.parent))  # `experiments` is not installed
 
-from experiments.reproduction import protocol  # noqa: E402
+from experiments.reproduction import protocol
 
 PRESET_NAMES = ("paper", "default")
 DIGITS = (6, 7)

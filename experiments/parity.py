@@ -138,18 +138,19 @@ def _run(kind: str, *job: Any) -> Run:
 def measure(
     bits: Sequence[int],
     seeds: Sequence[int],
+    settings: tuple[str, bool, int] = ("default", False, 0),
     *,
-    preset: str = "default",
-    stream: bool = False,
-    distractors: int = 0,
     workers: int = 1,
     progress: Progress | None = None,
 ) -> list[Run]:
-    """Return a run per number of bits, method and seed."""
+    """Return a run per number of bits, method and seed.
+
+    `settings` are those of `run_dirad`: preset, stream, distractors.
+    """
     jobs: list[tuple[Any, ...]] = []
     for n in sorted(bits, reverse=True):
         jobs += [("mlp", n, factor, seed) for factor in (2, 1) for seed in seeds]
-        jobs += [("dirad", n, seed, preset, stream, distractors) for seed in seeds]
+        jobs += [("dirad", n, seed, *settings) for seed in seeds]
     runs = run_all(_run, jobs, workers=workers, progress=progress)
     return sorted(runs, key=lambda run: (run.bits, METHODS.index(run.method), run.seed))
 

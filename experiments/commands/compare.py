@@ -70,33 +70,19 @@ def compare(
     from experiments.comparison.tables import sections
 
     chosen, names = read_names(parts, plan.PARTS, "--parts"), read_names(data, DATA, "--data")
-    runs = Runs(
-        plan.planned(chosen, names, orders, common.seed),
-        plan.streams(orders, common.seed) if "streams" in chosen else None,
-        plan.alarms(names, orders, common.seed) if "alarms" in chosen else None,
-    )
+    runs = _planned(chosen, names, orders, common.seed)
     if not runs.jobs and not any(one.jobs for one in runs.series):
         raise Usage(f"--parts {parts} has nothing to do on --data {data}")
     plan.check(runs.jobs)
-    path = (common.out or Path("results") / "compare") / "comparison.jsonl"
     warm_up(common, "default", "paper")
-    if recheck:
-        report_changes(common, _rechecked(runs, path, common))
-    found = _measured(runs, path, common)
+    found = _measured(runs, recheck, common)
     with spinner(common, "drawing"):
         pictures = _pictures(found[0], names if "main" in chosen else [])
     options: dict[str, Any] = {"data": data, "parts": parts, "orders": orders, "seed": common.seed}
-    deliver(
-        Outcome(
-            "compare",
-            options,
-            "Continual learning without task labels: ours and its peers",
-            sections(*found),
-            pictures=pictures,
-            file="comparison",
-        ),
-        common,
-    )
+    title = "Continual learning without task labels: ours and its peers"
+    tables = sections(*found)
+    outcome = Outcome("compare", options, title, tables, pictures=pictures, file="comparison")
+    deliver(outcome, common)
 
 
 class Runs(NamedTuple):
@@ -112,6 +98,16 @@ class Runs(NamedTuple):
         return [one for one in (self.streams, self.alarms) if one is not None]
 
 
+def _planned(parts: list[str], data: list[str], orders: int, seed: int) -> Runs:
+    from experiments.comparison import plan
+
+    return Runs(
+        plan.planned(parts, data, orders, seed),
+        plan.streams(orders, seed) if "streams" in parts else None,
+        plan.alarms(data, orders, seed) if "alarms" in parts else None,
+    )
+
+
 def _rechecked(runs: Runs, path: Path, common: Common) -> list[str]:
     """Return the kinds of runs whose results have changed."""
     from experiments.comparison import plan
@@ -125,12 +121,15 @@ def _rechecked(runs: Runs, path: Path, common: Common) -> list[str]:
     return changed
 
 
-def _measured(runs: Runs, path: Path, common: Common) -> tuple[list["Result"], list, list]:
+def _measured(runs: Runs, recheck: bool, common: Common) -> tuple[list["Result"], list, list]:
     """Return the results of methods, the scores of streams, and the false alarms of models."""
     from dirad.streams.run import StreamScores
     from experiments.comparison import plan
     from experiments.comparison.alarms import Alarms
 
+    path = (common.out or Path("results") / "compare") / "comparison.jsonl"
+    if recheck:
+        report_changes(common, _rechecked(runs, path, common))
     workers = worker_count(common)
     with progress_bar(common, "compare") as progress:
         results = plan.execute(runs.jobs, path, workers=workers, progress=progress)

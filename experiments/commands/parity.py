@@ -62,31 +62,24 @@ def parity(
 
     chosen = read_numbers(bits, "--bits", 2, 12)
     stream = batch_from_stream or distractors > 0
+    settings = (preset, stream, distractors)
     warm_up(common, preset)
     with progress_bar(common, "parity") as progress:
-        runs = experiment.measure(
-            chosen,
-            range(common.seed, common.seed + seeds),
-            preset=preset,
-            stream=stream,
-            distractors=distractors,
-            workers=worker_count(common),
-            progress=progress,
-        )
+        numbers, workers = range(common.seed, common.seed + seeds), worker_count(common)
+        runs = experiment.measure(chosen, numbers, settings, workers=workers, progress=progress)
     task = _task(stream, distractors)
-    title = f"Parity, {task}, preset {preset}"
-    note = NOTE + STREAM_NOTE * stream
-    model = experiment.grow_parity(max(chosen), common.seed, preset, stream, distractors)
+    rows, note = experiment.summarize(runs), NOTE + STREAM_NOTE * stream
+    model = experiment.grow_parity(max(chosen), common.seed, *settings)
     options = {"bits": bits, "seeds": seeds, "preset": preset}
     options |= {"batch-from-stream": batch_from_stream, "distractors": distractors}
     outcome = Outcome(
         "parity",
         options | {"seed": common.seed},
         f"n-bit parity: {task}",
-        [Section(title, experiment.summarize(runs), note)],
+        [Section(f"Parity, {task}, preset {preset}", rows, note)],
         runs,
         {f"network-{max(chosen)}-bits": draw_network(model.network_)},
-        _variant(preset, stream, distractors),
+        _variant(*settings),
     )
     deliver(outcome, common)
 

@@ -17,6 +17,7 @@ from dirad.cli.app import (
     warm_up,
     worker_count,
 )
+from dirad.report.tables import Section
 from experiments.commands.app import app, deliver, read_names, report_changes
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from experiments.reproduction.protocol import Run, Setting
 
 MOST_TASKS = 5  # there are ten digits, two for a task
+TITLES = {
+    "paper": "The paper's tables on changing tasks, made again",
+    "default": "The paper's protocol with our own settings",
+}
 
 
 @app.command
@@ -66,7 +71,7 @@ def reproduce(
         results of that kind still count, with the seconds they took then.
     """
     from experiments.reproduction import plan
-    from experiments.reproduction.tables import recurring_section, sections
+    from experiments.reproduction.tables import sections
 
     chosen = read_names(parts, plan.PARTS, "--parts")
     if tasks > MOST_TASKS:
@@ -77,26 +82,13 @@ def reproduce(
     warm_up(common, preset)
     tables = sections(_measured(jobs, path, recheck, common))
     if preset == "default" or "recurring" in chosen:
-        seeds = range(common.seed, common.seed + min(runs, 3))
-        workers = worker_count(common)
-        with progress_bar(common, "recurring") as progress:
-            again = plan.measure_recurring(preset, seeds, workers=workers, progress=progress)
-        tables.append(recurring_section(again))
+        tables.append(_recurring(preset, min(runs, 3), common))
     options: dict[str, Any] = {"preset": preset, "runs": runs, "tasks": tasks, "seed": common.seed}
     if preset == "paper":
         options["parts"] = parts
+    pictures = _pictures(preset, common)
     deliver(
-        Outcome(
-            "reproduce",
-            options,
-            "The paper's tables on changing tasks, made again"
-            if preset == "paper"
-            else "The paper's protocol with our own settings",
-            tables,
-            pictures=_pictures(preset, common),
-            file=name,
-        ),
-        common,
+        Outcome("reproduce", options, TITLES[preset], tables, pictures=pictures, file=name), common
     )
 
 
@@ -113,6 +105,17 @@ def _measured(
         report_changes(common, changed)
     with progress_bar(common, "reproduce") as progress:
         return plan.measure(jobs, path, workers=workers, progress=progress)
+
+
+def _recurring(preset: Preset, runs: int, common: Common) -> Section:
+    """Run streams A B A C B; return their table."""
+    from experiments.reproduction.plan import measure_recurring
+    from experiments.reproduction.tables import recurring_section
+
+    seeds, workers = range(common.seed, common.seed + runs), worker_count(common)
+    with progress_bar(common, "recurring") as progress:
+        again = measure_recurring(preset, seeds, workers=workers, progress=progress)
+    return recurring_section(again)
 
 
 def _pictures(preset: str, common: Common) -> dict[str, "Figure"]:

@@ -59,19 +59,8 @@ def draw_tasks(accuracies: Mapping[str, NDArray], title: str) -> Figure:
                 lw=0,
             )
         ends.append((float(runs[:, -1].mean()), method, colour))
-    shown = sorted((end for end in ends if end[1] in NAMED), reverse=True)
-    low = min((value for value, _, _ in shown), default=0.8) - 0.02
-    close.set_ylim(max(low, 0.6), 1.003)
     whole.set_ylim(0, 1.02)
-    gap = (close.get_ylim()[1] - close.get_ylim()[0]) / 19
-    place = close.get_ylim()[1]
-    for value, method, colour in shown:
-        place = min(value, place - gap)
-        close.annotate(
-            f"{method}  {value:.3f}", (last, value), (last + 0.12, place), color=colour,
-            va="center", fontsize=8.5, annotation_clip=False,
-            fontweight="bold" if method == OURS else "normal",
-        )  # fmt: skip
+    _name_best(close, ends, last)
     for axes in (whole, close):
         axes.set_xlabel("tasks seen")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -84,6 +73,22 @@ def draw_tasks(accuracies: Mapping[str, NDArray], title: str) -> Figure:
     close.set_title("the best, close up (band: ± one deviation)", loc="left", fontsize=10)
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
     return figure
+
+
+def _name_best(axes: Axes, ends: list[tuple[float, str, str]], last: int) -> None:
+    """Show the range of the named methods, and write their names beside their ends."""
+    shown = sorted((end for end in ends if end[1] in NAMED), reverse=True)
+    low = min((value for value, _, _ in shown), default=0.8) - 0.02
+    axes.set_ylim(max(low, 0.6), 1.003)
+    gap = (axes.get_ylim()[1] - axes.get_ylim()[0]) / 19
+    place = axes.get_ylim()[1]
+    for value, method, colour in shown:
+        place = min(value, place - gap)
+        axes.annotate(
+            f"{method}  {value:.3f}", (last, value), (last + 0.12, place), color=colour,
+            va="center", fontsize=8.5, annotation_clip=False,
+            fontweight="bold" if method == OURS else "normal",
+        )  # fmt: skip
 
 
 def draw_sizes(

@@ -14,6 +14,7 @@ from dirad.core.describe import node_name
 from dirad.core.network import MODULATORY, OUTPUT, Network
 from dirad.core.order import new_plan
 from dirad.core.propagate import (
+    Answers,
     backward,
     forward,
     load_batch,
@@ -180,25 +181,6 @@ def _measure(number: int, title: str, step: int, network: Network, params: Param
             delta = work.delta[2 * unit + index, :n].copy()
             label = name if output else f"{name},{index}"
             terms.append(Term(node, index, label, delta, float(delta.mean()), signs(delta)))
-    edges = []
-    for e in np.flatnonzero(network.edges["source"] >= 0):
-        source, term = int(network.edges["source"][e]), int(network.edges["term"][e])
-        target = n_inputs + term // 2
-        gradient = work.state[source, :n] * work.delta[term, :n]
-        name = f"{node_name(network, source)} → {node_name(network, target)}"
-        edges.append(
-            Edge(
-                edge=int(e),
-                source=source,
-                target=target,
-                term=term % 2,
-                name=name,
-                weight=float(network.edges["weight"][e]),
-                gradient=gradient,
-                net=float(gradient.mean()),
-                signs=signs(gradient),
-            )
-        )
     return Stage(
         number=number,
         title=title,
@@ -206,13 +188,36 @@ def _measure(number: int, title: str, step: int, network: Network, params: Param
         network=network,
         nodes=nodes,
         terms=terms,
-        edges=edges,
+        edges=_edges(network, work),
         patterns=PATTERNS,
         targets=TARGETS[:, 0],
         outputs=work.state[n_inputs + output_units(network)[0], :n].copy(),
         error=float(mean_cost(network, plan, work, cost)),
         text="",
     )
+
+
+def _edges(network: Network, work: Answers) -> list[Edge]:
+    """Return every edge with its gradients, from the states and deltas in `work`."""
+    n, edges = len(PATTERNS), []
+    for e in np.flatnonzero(network.edges["source"] >= 0):
+        source, term = int(network.edges["source"][e]), int(network.edges["term"][e])
+        target = network.n_inputs + term // 2
+        gradient = work.state[source, :n] * work.delta[term, :n]
+        edges.append(
+            Edge(
+                edge=int(e),
+                source=source,
+                target=target,
+                term=term % 2,
+                name=f"{node_name(network, source)} → {node_name(network, target)}",
+                weight=float(network.edges["weight"][e]),
+                gradient=gradient,
+                net=float(gradient.mean()),
+                signs=signs(gradient),
+            )
+        )
+    return edges
 
 
 # --- the story in words: every number in it is read from the stage ----------------------------

@@ -87,8 +87,7 @@ def stream(
     tasks
         Different tasks in the stream: 2 to 5 [default: 5; recurring: 3].
     per_task
-        Samples of a task each time it is shown [default: 10,000; short: 2,000; early: at most
-        3,000].
+        Samples of a task at each visit [default: 10,000; short: 2,000; early: up to 3,000].
     seeds
         Streams of each kind, each with its own classes, samples and random choices.
     """
@@ -97,25 +96,12 @@ def stream(
 
     source(data)  # missing data is reported here, before anything starts
     warm_up(common, preset)
-    kinds = list(KINDS) if kind == "all" else [kind]
-    numbers = range(common.seed, common.seed + seeds)
+    kinds, numbers = KINDS if kind == "all" else [kind], range(common.seed, common.seed + seeds)
     jobs = [(k, preset, number, data, tasks, per_task) for k in kinds for number in numbers]
     runs = _run_streams(jobs, common, watch_first=kind != "all")
-    options: dict[str, Any] = {"kind": kind, "data": data, "preset": preset}
-    options |= {"tasks": tasks} if tasks else {}
-    options |= {"per-task": per_task} if per_task else {}
-    outcome = Outcome(
-        "stream",
-        options | {"seeds": seeds, "seed": common.seed},
-        "Streams whose tasks change unannounced"
-        if kind == "all"
-        else f"A stream whose tasks change unannounced: {kind}",
-        _sections(runs, kind, common.seed),
-        runs=[run.scores for run in runs],
-        pictures=_timelines(runs, kind, common.seed),
-        variant="-".join([kind] + [data] * (data != "mnist") + [preset] * (preset == "paper")),
-    )
-    deliver(outcome, common)
+    options = {"kind": kind, "data": data, "preset": preset, "tasks": tasks, "per-task": per_task}
+    given = {name: value for name, value in options.items() if value}
+    deliver(_outcome(runs, given | {"seeds": seeds, "seed": common.seed}), common)
 
 
 def _run_streams(
@@ -136,6 +122,22 @@ def _run_streams(
             workers = worker_count(common)
             runs += run_all(run_kind, jobs[len(runs) :], workers=workers, progress=progress)
     return runs
+
+
+def _outcome(runs: Sequence["StreamRun"], options: dict[str, Any]) -> Outcome:
+    """Return tables and pictures of all runs."""
+    kind, data, preset = options["kind"], options["data"], options["preset"]
+    seed = options["seed"]
+    title = f"A stream whose tasks change unannounced: {kind}"
+    return Outcome(
+        "stream",
+        options,
+        "Streams whose tasks change unannounced" if kind == "all" else title,
+        _sections(runs, kind, seed),
+        runs=[run.scores for run in runs],
+        pictures=_timelines(runs, kind, seed),
+        variant="-".join([kind] + [data] * (data != "mnist") + [preset] * (preset == "paper")),
+    )
 
 
 def _sections(runs: Sequence["StreamRun"], kind: str, seed: int) -> list[Section]:
