@@ -89,7 +89,7 @@ class Run:
     alarms: list[int]  # which of the batches were called new or mixed
     models: int  # opened
     accuracy: float
-    adapting: list[float]  # chances of the batches that were judged by a model that adapted
+    adapting: list[float]  # p-values of batches judged while the model adapted
     stable: list[float]  # and of further ones, when it was stable
 
 
@@ -102,12 +102,12 @@ def task(kind: str, n: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.
 
 
 def run(kind: str, seed: int, samples: int) -> Run:
-    """Return the false alarms in one stream of so many samples, less what makes no batch."""
+    """Return the false alarms in one stream of this many samples, cut to whole batches."""
     n = samples - samples % BATCH_SIZE
     X, y = task(kind, 2 * n + N_TEST, seed)
     learner = PREVALClassifier(n_jobs=1, random_state=seed).partial_fit(X[:n], y[:n]).finish()
     judged = [report for report in learner.reports_ if report.kind != LEARNING]
-    adapting, stable = chances(X[: 2 * n], y[: 2 * n], seed)
+    adapting, stable = p_values(X[: 2 * n], y[: 2 * n], seed)
     return Run(
         kind,
         seed,
@@ -120,10 +120,10 @@ def run(kind: str, seed: int, samples: int) -> Run:
     )
 
 
-def chances(
+def p_values(
     X: NDArray[np.float64], y: NDArray[np.int64], seed: int
 ) -> tuple[list[float], list[float]]:
-    """Return the chance of each batch, by a model that adapts in the first half of the stream.
+    """Return the p-value of each batch under a model that adapts in the first half of the stream.
 
     It takes every batch for its own. In the second half it is stable.
     """
@@ -141,7 +141,7 @@ def chances(
 
 
 def rounded(p: float) -> float:
-    """Return a chance to three digits: all that files need.
+    """Return a p-value rounded to three digits, to keep files small.
 
     >>> rounded(0.000123456)
     0.000123
@@ -200,11 +200,11 @@ def rate_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     for kind in dict.fromkeys(one.kind for one in runs):
         own = [one for one in runs if one.kind == kind]
         for state in ("adapting", "stable"):
-            chances = [np.array(getattr(one, state)) for one in own if getattr(one, state)]
+            found = [np.array(getattr(one, state)) for one in own if getattr(one, state)]
             row: dict[str, Any] = {"stream": kind, "model": state}
-            row["batches"] = sum(map(len, chances))
+            row["batches"] = sum(map(len, found))
             for rate in RATES:
-                shares = [float(np.mean(p < rate)) for p in chances]
+                shares = [float(np.mean(p < rate)) for p in found]
                 row[f"promised {rate}"] = f"{mean(shares):.3f} ± {standard_error(shares):.3f}"
             rows.append(row)
     return rows

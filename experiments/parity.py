@@ -41,7 +41,7 @@ class Run:
     hidden: int
     steps: int | None = None
     last_change: int | None = None  # steps until the last edge or node was added
-    network: str | None = None  # fingerprint, by which repeated runs are told from new ones
+    network: str | None = None  # fingerprint, which is the same for repeated runs
 
 
 def grow_parity(

@@ -120,9 +120,9 @@ def test_a_model_knows_what_it_learned():
     own = np.isin(y, (0, 1))
     model = alarms.learned(X[own].astype(float), y[own], 0)
     assert set(model.classes) == {0, 1}
-    chances = alarms.judged(model, X[np.isin(y, (5, 6))].astype(float), 50)
-    assert len(chances) == np.isin(y, (5, 6)).sum() // 50
-    assert max(chances) < 1e-6
+    found = alarms.p_values(model, X[np.isin(y, (5, 6))].astype(float), 50)
+    assert len(found) == np.isin(y, (5, 6)).sum() // 50
+    assert max(found) < 1e-6
 
 
 def test_rates_of_alarms_by_hand():

@@ -199,6 +199,7 @@ def test_nothing_is_rechecked_where_there_is_nothing(tmp_path):
 KILLED = """
 import sys, time
 from pathlib import Path
+sys.path.append("tests")
 from test_reproduce import Toy
 from experiments.result_cache import ResultCache
 from dirad.engine import run_all
@@ -217,7 +218,7 @@ run_all(work, [(n,) for n in missing], on_result=lambda i, r: cache.add(str(miss
 def test_killed_at_any_moment_nothing_is_lost_and_nothing_made_twice(tmp_path):
     path = tmp_path / "runs.jsonl"
     command = [sys.executable, "-c", KILLED, str(path)]
-    here = os.path.dirname(__file__)
+    here = os.path.dirname(os.path.dirname(__file__))  # the root, for `experiments`
     for wait in (0.3, 0.45):
         process = subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE)
         assert process.stdout is not None

@@ -49,7 +49,7 @@ def pruned_mlp(
 
     What is cut is the least |weight| · (deviation of its source): plain magnitude, had every
     source been standardized. The hidden size is the one best on a sixth of the training data,
-    held out; the network is then trained anew on all of it. Inputs should lie within [0, 1] or
+    held out; the network is then trained again on all of it. Inputs should lie within [0, 1] or
     be of like scale.
     """
     X, X_eval = (np.ascontiguousarray(a, dtype=np.float32) for a in (X, X_eval))

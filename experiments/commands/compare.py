@@ -33,13 +33,13 @@ def compare(
     recheck: Flag = False,
     common: Common = DEFAULTS,
 ) -> None:
-    """Set our continual learner beside its peers, on the same streams.
+    """Compare our continual learner with its peers on the same streams.
 
-    Classes come two by two, five tasks, each sample once, nobody says where a task ends. Peers:
+    Five tasks of two classes each, every sample once, no sign where a task ends. Peers:
     a Gaussian per task or per class, streaming LDA, nearest mean, random features, a perceptron
     fine-tuned, with EWC (told, and driven by our detection), with replay and GDumb, a Hoeffding
-    tree, ADWIN, and joint training as the ceiling. A run that is finished is kept at once: stopped
-    at any moment, the next call makes only what is missing.
+    tree, ADWIN, and joint training as the ceiling. A finished run is saved at once: after a
+    stop, the next call runs only what is missing.
 
     All of it takes about two hours on two cores; 28 × 28 another hour.
 

@@ -27,7 +27,7 @@ def tabular(*, repeats: PositiveInt = 5, common: Common = DEFAULTS) -> None:
     Parameters
     ----------
     repeats
-        Times that the five folds are drawn anew.
+        Repetitions of the five folds, each drawn at random.
     """
     from experiments import tabular as experiment
 

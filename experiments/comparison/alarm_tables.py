@@ -69,11 +69,11 @@ def alarm_rows(data: str, models: Sequence[Mapping[str, Sequence[float]]]) -> li
     return rows
 
 
-def alarm_rates(chances: Sequence[NDArray], rng: np.random.Generator) -> Row:
-    """Return how often models, each with the chances it gave to batches, raised an alarm."""
-    row: Row = {"models": len(chances), "batches": sum(map(len, chances))}
+def alarm_rates(p_values: Sequence[NDArray], rng: np.random.Generator) -> Row:
+    """Return how often models raised an alarm, from the p-values of the batches of each."""
+    row: Row = {"models": len(p_values), "batches": sum(map(len, p_values))}
     for rate in RATES:
-        shares = np.array([np.mean(chance < rate) for chance in chances])
+        shares = np.array([np.mean(p < rate) for p in p_values])
         picks = rng.integers(0, len(shares), (RESAMPLED, len(shares)))
         low, high = np.quantile(shares[picks].mean(axis=1), [0.025, 0.975])
         row[f"promised {rate}"] = f"{shares.mean():.3f} ({low:.3f} to {high:.3f})"

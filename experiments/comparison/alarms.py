@@ -1,4 +1,4 @@
-"""False alarms, promised and measured: many models, each asked about batches it never saw.
+"""False alarms, promised and measured: many models, each judging batches it never saw.
 
 The rate is promised for samples from where the model's own came from: training samples that it was
 not shown. The test set may come from elsewhere (MNIST's was written by other people), and is asked
@@ -28,11 +28,11 @@ class Alarms:
 
     data: str
     seed: int
-    chances: dict[str, dict[str, list[float]]]  # by set and size: of each batch, without labels
+    chances: dict[str, dict[str, list[float]]]  # p-values by set and batch size, without labels
 
 
 def measure(data: str, seed: int) -> Alarms:
-    """Return the chances that a model of two random classes gives to batches it never saw."""
+    """Return the p-values that a model of two random classes gives to batches it never saw."""
     samples, rng = load(data), np.random.default_rng([seed, 800])
     own = rng.permutation(CLASSES)[:2]
     train = rng.permutation(np.flatnonzero(np.isin(samples.y_train, own)))
@@ -41,7 +41,7 @@ def measure(data: str, seed: int) -> Alarms:
     model = learned(samples.X_train[shown].astype(np.float64), samples.y_train[shown], seed)
     fresh = {"training": samples.X_train[train[SHOWN:]], "test": samples.X_test[test]}
     chances = {
-        name: {str(size): judged(model, X.astype(np.float64), size) for size in SIZES}
+        name: {str(size): p_values(model, X.astype(np.float64), size) for size in SIZES}
         for name, X in fresh.items()
     }
     return Alarms(data, seed, chances)
@@ -57,7 +57,7 @@ def learned(X: NDArray[np.float64], y: NDArray[np.int64], seed: int) -> Model:
     return model
 
 
-def judged(model: Model, X: NDArray[np.float64], size: int) -> list[float]:
-    """Return the chance that a model gives to each whole batch."""
+def p_values(model: Model, X: NDArray[np.float64], size: int) -> list[float]:
+    """Return the p-value of each whole batch under a model."""
     starts = range(0, len(X) - size + 1, size)
     return [model.judge(X[start : start + size]).p for start in starts]

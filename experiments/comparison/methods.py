@@ -1,4 +1,4 @@
-"""The methods that are compared, all with one face.
+"""The methods that are compared, all with the same interface.
 
 A method learns batch by batch and predicts. Some also say where a task is new (`opened`), which
 model a sample goes to (`route`), or how new a sample is (`novelty`).
@@ -32,7 +32,7 @@ from experiments.peers import (
 CLASSES = 10
 MEMORY = 10_000  # samples that replay and GDumb keep: as many as our buffer holds
 SMALL_MEMORY = 500
-SMALL_BEGIN = 100  # samples from which ours has an opinion, on small digits
+SMALL_BEGIN = 100  # samples of a task before ours may call a batch new, on small digits
 
 
 def settings_for(scenario: Scenario, preset: str = "default", **changes: Any) -> Settings:
@@ -99,8 +99,8 @@ class TaskGaussianRouter(TaskGaussians):
     """The peer that detects tasks, with a novelty of its own."""
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the surprise of the likeliest task."""
-        found = [task.gaussian(self.shrinkage).surprise(X) for task in self.tasks]
+        """Return the negative log-density under the likeliest task."""
+        found = [task.gaussian(self.shrinkage).neg_log_density(X) for task in self.tasks]
         return np.min(found, axis=0)
 
 
@@ -108,8 +108,11 @@ class QDA(ClassGaussians):
     """One Gaussian per class, with a novelty of its own."""
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the surprise of the likeliest class."""
-        every = [Gaussian(moments, self.shrinkage).surprise(X) for moments in self.classes.values()]
+        """Return the negative log-density under the likeliest class."""
+        every = [
+            Gaussian(moments, self.shrinkage).neg_log_density(X)
+            for moments in self.classes.values()
+        ]
         return np.min(every, axis=0)
 
 

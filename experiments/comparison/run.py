@@ -51,8 +51,8 @@ class Result:
     stored: int = 0  # numbers
     samples: int = 0  # kept at the end
     seconds: float = NAN
-    # Of every model of ours that has just a task's classes: the chance it gives to batches of its
-    # own task that it never saw, by their size, without labels.
+    # For every model of ours with exactly one task's classes: p-values of unseen batches of that
+    # task by batch size, without labels.
     chances: list[dict[str, list[float]]] = field(default_factory=list)
     sizes: list[dict[str, float]] = field(default_factory=list)  # of every model of ours
 
@@ -100,7 +100,7 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
     result = Result(
         scenario, order, method, R, list(getattr(learner, "opened", [])), models_of(learner),
         *route, *novelty, getattr(learner, "n_stored", 0), getattr(learner, "n_samples_stored", 0),
-        seconds, chances(learner, scenario, order), sizes(learner),
+        seconds, p_values(learner, scenario, order), sizes(learner),
     )  # fmt: skip
     if driven is None:
         return Done([result])
@@ -160,7 +160,7 @@ def accuracies_after(
 def novelty_of(learner: Any, scenario: Scenario, stream: Stream) -> tuple[float, float]:
     """Return AUROC and FPR95 of test samples of the first task against all other classes.
 
-    Others are asked after the first task; of ours, its model is asked alone when it is stable.
+    Peers are tested after the first task; ours at the end, by the model of that task alone.
     """
     if not hasattr(learner, "novelty"):
         return NAN, NAN
@@ -204,8 +204,8 @@ def models_of(learner: Any) -> int:
     return len(getattr(learner, "tasks", ()))
 
 
-def chances(learner: Any, scenario: Scenario, order: int) -> list[dict[str, list[float]]]:
-    """Return what each model of ours says of disjoint batches of its own task it never saw."""
+def p_values(learner: Any, scenario: Scenario, order: int) -> list[dict[str, list[float]]]:
+    """Return the p-values of disjoint, unseen batches of its own task under each model of ours."""
     if not isinstance(learner, Ours):
         return []
     stream = scenario.stream(order)

@@ -2,7 +2,7 @@
 
 A peer takes batches (`learn`), answers samples (`predict`), and says how many numbers it keeps
 (`n_stored`) and how many samples as they came (`n_samples_stored`). Each batch comes once, and none
-is told where a task ends, unless somebody calls `EWC.new_task`.
+is told where a task ends, except by a call of `EWC.new_task`.
 """
 
 from experiments.peers.gradient import EWC, FineTuned, GDumb, Joint, Replay, Training

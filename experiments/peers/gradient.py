@@ -1,9 +1,9 @@
 """Peers that learn by gradients: one perceptron with a hidden layer of rectifiers, five ways.
 
-It has an output for every class from the start and is never told of a task, unless somebody calls
-`EWC.new_task`. Labels are 0 … n_classes − 1. A peer that learns as samples come does so by plain
-gradient descent, which keeps nothing besides the weights; one that starts anew before it answers
-uses Adam, whose moments are gone afterwards.
+It has an output for every class from the start and is never told of a task, except by a call of
+`EWC.new_task`. Labels are 0 … n_classes − 1. A peer that learns as samples come uses plain gradient
+descent, which keeps nothing besides the weights; one that is trained from scratch before it
+predicts uses Adam, whose moments are discarded afterwards.
 """
 
 from collections.abc import Iterator
@@ -279,9 +279,9 @@ class _Online:
 
 
 class _Fresh:
-    """A perceptron trained from nothing when it is asked, and kept until told to forget.
+    """A perceptron that is trained from scratch at the first prediction, and kept until `forget`.
 
-    The same samples give the same perceptron, however often it was asked before.
+    The same samples always give the same perceptron.
     """
 
     def __init__(self, n_inputs: int, n_classes: int, training: Training, seed: int) -> None:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve
 from sklearn.linear_model import LogisticRegression
 
-EARLY = 0.5  # of the warm-up: before, a Gaussian's surprise says little
+EARLY = 0.5  # of the warm-up: before, a Gaussian's density says little
 
 
 class Moments:
@@ -39,7 +39,7 @@ class Moments:
 
 
 class Gaussian:
-    """A Gaussian ready to be asked."""
+    """A Gaussian with its covariance factored."""
 
     def __init__(self, moments: Moments, shrinkage: float) -> None:
         self.mean = moments.mean
@@ -47,8 +47,8 @@ class Gaussian:
         self.whitening = vectors / np.sqrt(np.maximum(values, 1e-12))
         self.log_volume = float(np.sum(np.log(np.maximum(values, 1e-12))))
 
-    def surprise(self, X: NDArray) -> NDArray[np.float64]:
-        """Return −2·log-density, less a constant."""
+    def neg_log_density(self, X: NDArray) -> NDArray[np.float64]:
+        """Return −2 · log-density up to a constant."""
         white = (X - self.mean) @ self.whitening
         return np.sum(white**2, axis=1) + self.log_volume
 
@@ -107,7 +107,9 @@ class ClassGaussians(_ClassMoments):
 
     def predict(self, X: NDArray) -> NDArray:
         labels = list(self.classes)
-        found = [Gaussian(self.classes[label], self.shrinkage).surprise(X) for label in labels]
+        found = [
+            Gaussian(self.classes[label], self.shrinkage).neg_log_density(X) for label in labels
+        ]
         return np.array(labels)[np.argmin(found, axis=0)]
 
     @property
@@ -195,7 +197,7 @@ class TaskGaussians:
     ) -> None:
         self.n_inputs = n_inputs
         self.shrinkage = shrinkage
-        self.alarm = alarm  # deviations of a batch's mean surprise above what is usual
+        self.alarm = alarm  # standard deviations of a batch's mean above earlier batch means
         self.warm_up = warm_up  # samples of a task before it can raise an alarm
         self.fitted_on = fitted_on
         self.tasks: list[_Task] = []
@@ -225,7 +227,7 @@ class TaskGaussians:
 
     def route(self, X: NDArray) -> NDArray[np.int64]:
         """Return the task that each sample is most likely of."""
-        found = [task.gaussian(self.shrinkage).surprise(X) for task in self.tasks]
+        found = [task.gaussian(self.shrinkage).neg_log_density(X) for task in self.tasks]
         return np.argmin(found, axis=0)
 
     def predict(self, X: NDArray) -> NDArray:
@@ -249,7 +251,9 @@ class _Task:
 
     def __init__(self, n_inputs: int) -> None:
         self.moments = Moments(n_inputs)
-        self.surprises: list[float] = []  # means of batches, before each was learned
+        self.batch_means: list[
+            float
+        ] = []  # of the negative log-density, before each batch was learned
         self.X, self.y = np.zeros((0, n_inputs)), np.zeros(0, np.int64)
         self.answer: LogisticRegression | None = None
         self._gaussian: tuple[int, Gaussian] | None = None
@@ -261,8 +265,8 @@ class _Task:
 
     def add(self, X: NDArray, y: NDArray, fitted_on: int, shrinkage: float, early: float) -> None:
         if self.moments.n >= early:
-            surprise = float(self.gaussian(shrinkage).surprise(X).mean())
-            self.surprises = [*self.surprises[-49:], surprise]
+            value = float(self.gaussian(shrinkage).neg_log_density(X).mean())
+            self.batch_means = [*self.batch_means[-49:], value]
         self.moments.add(X)
         room = fitted_on - self.moments.n + len(X)
         if room > 0:
@@ -274,8 +278,8 @@ class _Task:
 
     def level(self, X: NDArray, shrinkage: float) -> float:
         """Return how many deviations a batch lies above the batches of this task."""
-        value = float(self.gaussian(shrinkage).surprise(X).mean())
-        known = np.array(self.surprises) if self.surprises else np.array([value])
+        value = float(self.gaussian(shrinkage).neg_log_density(X).mean())
+        known = np.array(self.batch_means) if self.batch_means else np.array([value])
         # The first few batches tell little of the spread, the dimension bounds it from below.
         spread = max(known.std(), np.sqrt(2 * X.shape[1] / len(X)))
         return (value - known.mean()) / spread

@@ -10,7 +10,7 @@ PER_CLASS = 5  # what a leaf keeps of a feature in a class: count, mean, varianc
 
 
 class HoeffdingTree:
-    """A tree that splits once enough samples came to be sure of it (Domingos & Hulten, 2000).
+    """A tree that splits once it has seen enough samples to be sure (Domingos & Hulten, 2000).
 
     river's `HoeffdingTreeClassifier` with its defaults, but for the answer of a leaf: naive Bayes
     throughout ("nb") answers as river's "nba" does on Split-MNIST and learns four times as fast.

@@ -1,4 +1,4 @@
-"""The numbers that the paper prints on PREVAL, as it prints them, to stand beside ours."""
+"""The numbers that the paper prints on PREVAL, as it prints them."""
 
 Tests = tuple[dict[int, float], ...]  # after each task: accuracy by class, in order of appearance
 

@@ -46,7 +46,7 @@ def forget_peak() -> float:
 
 
 def resident_memory() -> float:
-    """Return the bytes of memory that this process holds; where nobody can tell, its peak."""
+    """Return the bytes of memory that this process holds, or its peak if that is unknown."""
     return _memory("VmRSS:")
 
 

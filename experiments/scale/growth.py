@@ -26,7 +26,7 @@ def l0_params() -> Params:
 
 
 def measure_inputs(n_inputs: int, n_samples: int, seed: int = 0) -> Row:
-    """Return the costs of L0 on planted data of so many inputs."""
+    """Return the costs of L0 on planted data with this many inputs."""
     X, y = planted(n_inputs, 2 * n_samples, seed)
     X, fresh = X[:n_samples], X[n_samples:]
     before, params = forget_peak(), l0_params()
@@ -84,7 +84,7 @@ def _round_time(state: State, data: Data, params: Params) -> float:
 
 
 def measure_edges(n_edges: int, seed: int = 0) -> Row:
-    """Return the costs of a network of so many edges: of a step, and of a response."""
+    """Return the costs of a network with this many edges: of a step, and of a response."""
     rng, before = np.random.default_rng(seed), forget_peak()
     network = network_of(n_edges, EDGE_INPUTS, CLASSES, seed)
     params = l0_params().replace(batch_size=EDGE_BATCH, growth_batch=EDGE_BATCH, max_edges=n_edges)

@@ -73,7 +73,7 @@ class Crowd:
         self.learned: list[Task] = []
 
     def learn(self, models: int) -> bool:
-        """Learn tasks until there are so many models, all stable; were there enough tasks?"""
+        """Learn tasks until there are this many stable models; return whether tasks sufficed."""
         while len(self.system.models) < models or self.system.adapting is not None:
             task = next(self.coming, None)
             if task is None:
@@ -108,7 +108,7 @@ class Crowd:
 
 
 def route_by_all(system: BufferSystem, X: NDArray) -> NDArray[np.int64]:
-    """Return the model of each sample if every model is asked of every sample."""
+    """Return the model of each sample when every model scores every sample."""
     unscreened = copy(system)
     vars(unscreened)["_screen"] = lambda: None
     return unscreened.route(X)

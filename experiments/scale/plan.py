@@ -1,4 +1,4 @@
-"""What is measured: sizes by part, each in a process of its own, made once and kept."""
+"""What is measured: sizes by part, each once in a process of its own, with the result saved."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -22,7 +22,7 @@ class Planted(NamedTuple):
 
 
 def planted(n_inputs: int, n_samples: int, seed: int = 0) -> Planted:
-    """Return inputs that share hidden causes, and classes that a dozen of the inputs tell.
+    """Return inputs that share hidden causes, and classes that depend on a dozen of the inputs.
 
     So every input can be predicted from a few others, and most say nothing of the class, whatever
     the number of inputs.
@@ -38,7 +38,7 @@ def planted(n_inputs: int, n_samples: int, seed: int = 0) -> Planted:
 
 
 def network_of(n_edges: int, n_inputs: int, n_outputs: int, seed: int = 0) -> Network:
-    """Return an acyclic network of so many edges; a node has about ten."""
+    """Return an acyclic network with this many edges; a node has about ten."""
     rng = np.random.default_rng(seed)
     hidden = n_edges // EDGES_PER_NODE
     units = n_outputs + hidden

@@ -8,7 +8,7 @@ LONG = ((365 * 86_400.0, "years"), (86_400.0, "days"), (3600.0, "h"))
 
 
 def figure(value: float, digits: int = 3) -> str:
-    """Return a number with so many digits that count.
+    """Return a number with this many significant digits.
 
     >>> figure(123456), figure(0.012345), figure(10), figure(0)
     ('123,000', '0.0123', '10.0', '0')

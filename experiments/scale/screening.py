@@ -26,7 +26,7 @@ class Stand(NamedTuple):
 
 
 def measure_screening(n_models: int, seed: int = 0) -> Row:
-    """Return what it costs to find the likeliest of so many models, per sample."""
+    """Return what it costs to find the likeliest of this many models, per sample."""
     rng = np.random.default_rng(seed)
     models: list[Any] = [
         Stand(number, rng.normal(size=INPUTS), rng.uniform(0.5, 2.0, INPUTS))

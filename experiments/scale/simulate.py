@@ -1,4 +1,4 @@
-"""On paper: what more models and inputs need than these machines have, from measured curves.
+"""Extrapolation: what more models and inputs would need, from measured curves.
 
 Costs per input or model come from the fitted laws; what is held for pairs of inputs is counted
 from the arrays that the code makes.
@@ -23,7 +23,7 @@ NEEDED = ("targets", "screening")  # parts that the laws come from
 
 @dataclass(frozen=True)
 class World:
-    """What is asked for, and what a worker has."""
+    """The system that is simulated, and what each worker has."""
 
     models: int = 10_000
     inputs: int = 1_000_000

@@ -48,7 +48,7 @@ def read_stream(path: Path) -> Iterator[tuple[NDArray[np.float64], NDArray[np.in
 
 
 def measure_stream(numbers: Sequence[int], seed: int = 0) -> list[Row]:
-    """Return the peak of memory after so many samples of one stream."""
+    """Return the peak of memory after these numbers of samples of one stream."""
     with TemporaryDirectory() as folder:
         path = write_stream(Path(folder), max(numbers), seed)
         return list(_followed(path, numbers, seed))

@@ -263,7 +263,7 @@ def simulation_tables(rows: Mapping[str, Sequence[Row]], world: World) -> list[S
 def sections(
     rows: Mapping[str, Sequence[Row]], world: World | None, known: Mapping[str, Sequence[Row]]
 ) -> list[Section]:
-    """Return the tables of what was measured; of a world, from all that is known, if asked for."""
+    """Return the tables of what was measured, and of the simulation if a world is given."""
     makers: dict[str, Callable[[Sequence[Row]], Section]] = {
         "inputs": inputs_table,
         "targets": targets_table,

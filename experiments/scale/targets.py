@@ -16,7 +16,7 @@ STRICT = 0.05  # T_CP at which the paper's rule notices new tasks
 
 
 def measure_targets(n_inputs: int, n_samples: int, seed: int = 0) -> Row:
-    """Return the costs of one default model on planted data of so many inputs."""
+    """Return the costs of one default model on planted data with this many inputs."""
     X, y = planted(n_inputs, n_samples, seed)
     before = forget_peak()
     system = new_system(n_inputs, 2, PRESETS["default"], seed=seed, threads=1)

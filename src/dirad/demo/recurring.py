@@ -13,7 +13,7 @@ from dirad.datasets import Dataset
 from dirad.preval.settings import Settings
 from dirad.preval.system import System
 from dirad.preval.systems import new_system
-from dirad.streams.follow import Moment, Watcher, ask_and_teach
+from dirad.streams.follow import Moment, Watcher, predict_and_learn
 from dirad.streams.run import CLASSES, settings_of, source
 
 
@@ -58,7 +58,7 @@ def learn_recurring(
         while shown < batches or system.adapting is not None:
             for chosen in draw(rng, pools, batches, size).reshape(batches, size):
                 X, y = data.X_train[chosen], data.y_train[chosen]
-                moments.append(ask_and_teach(system, X, y, shares))
+                moments.append(predict_and_learn(system, X, y, shares))
                 if report is not None:
                     report(moments[-1], system)
             shown += batches

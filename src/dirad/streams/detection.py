@@ -34,7 +34,7 @@ class Part(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """What a learner did in a part."""
+    """What a system did in a part."""
 
     part: Part
     home: int  # the model that had the task before; -1: none
@@ -109,7 +109,7 @@ def visits(moments: Sequence[Moment], events: Sequence[Event]) -> list[Visit]:
 
 
 def heir(model: int, events: Sequence[Event], batch: int) -> int:
-    """Return the model that a model is by this batch: itself, or the one it was merged into.
+    """Return the model that holds this model's task at a batch: itself, or the one it merged into.
 
     -1 if it was removed.
     """
@@ -145,15 +145,16 @@ def undone(events: Sequence[Event]) -> int:
 
 
 def precision_and_recall(moments: Sequence[Moment]) -> tuple[float, float]:
-    """Return how right the learner is, batch by batch, when it says that something changed.
+    """Return precision and recall of the batches that the system reports as a change.
 
-    True: a batch that holds samples of a task other than the main task of the batch before. So the
-    first batch of each part is, where tasks change abruptly; every batch that mixes two tasks,
-    where they change gradually; and all, where tasks are mixed for good. Said: "mixed"; "new",
-    unless it follows another "new" that went to the same model, which says that the new task goes
-    on; or given to another model than the last batch that a model took. The first batch of the
-    stream does not count. Precision: the share of said ones that are true; recall: of true ones
-    that are said; NaN of none.
+    A true change is a batch that holds samples of a task other than the main task of the batch
+    before: the first batch of each part where tasks change abruptly, every batch that mixes two
+    tasks where they change gradually, and every batch where tasks stay mixed.
+
+    A batch is reported as a change if it is called "mixed"; or "new", unless the batch before was
+    "new" too and went to the same model, which means that the new task goes on; or if it goes to
+    another model than the last batch that a model took. The first batch of the stream does not
+    count. A share of no batches is NaN.
     """
     true, said = [], []
     for switch, (before, now) in zip(

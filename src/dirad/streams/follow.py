@@ -1,4 +1,4 @@
-"""A learner follows a stream batch by batch: it is asked first and taught then."""
+"""A system follows a stream batch by batch: it predicts each batch, then learns from it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from dirad.preval.system import System
 from dirad.streams.kinds import NEVER, Stream
 
-UNLABELLED = -1  # what the learner is given where it has no label
+UNLABELLED = -1  # the label of a sample whose label is missing
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One batch of a stream: what it was, and what the learner made of it."""
+    """One batch of a stream: what it held, and what the system did with it."""
 
     batch: int
     shares: tuple[float, ...]  # of each task, which the learner is never told
@@ -35,7 +35,7 @@ Watcher = Callable[[Moment, System], None]
 
 
 def follow(learner: System, stream: Stream, report: Watcher | None = None) -> list[Moment]:
-    """Return a moment per batch. The learner must be new: samples are counted from the first.
+    """Return a moment per batch. The system must be new: its samples are counted from the first.
 
     The label of sample i with delay d arrives with sample i + d: with its own batch where that
     lies in it, else after the batch that holds sample i + d, or never if the stream ends before.
@@ -48,7 +48,7 @@ def follow(learner: System, stream: Stream, report: Watcher | None = None) -> li
     for number in range(stream.n_batches):
         here = stream.batch(number)
         given = np.where(due[here] == number, stream.y[here], UNLABELLED)
-        moment = ask_and_teach(learner, stream.X[here], stream.y[here], shares[number], given)
+        moment = predict_and_learn(learner, stream.X[here], stream.y[here], shares[number], given)
         late = np.flatnonzero(due[: here.start] == number)
         if len(late):
             learner.label(late, stream.y[late])
@@ -58,14 +58,14 @@ def follow(learner: System, stream: Stream, report: Watcher | None = None) -> li
     return moments
 
 
-def ask_and_teach(
+def predict_and_learn(
     learner: System,
     X: NDArray,
     y: NDArray[np.int64],
     shares: NDArray[np.float64],
     given: NDArray[np.int64] | None = None,
 ) -> Moment:
-    """Let the learner answer a batch, then learn it with the labels given (all, unless said)."""
+    """Let the system predict a batch, then learn it with the labels `given` (default: all)."""
     accuracy = float("nan")
     if learner.models:
         accuracy = accuracy_of(learner, X, y)
