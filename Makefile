@@ -43,7 +43,7 @@ docs: $(VENV)/dev.stamp  ## the site, in build/docs; its code blocks are run by 
 
 clean:  ## remove caches and build products
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
-	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src experiments tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean  ## clean, and remove the environment
 	rm -rf $(VENV)

@@ -20,12 +20,12 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.tree import DecisionTreeClassifier
 
-from dirad.datasets import Dataset
-from dirad.experiments.pairs import Pair, fit_dirad, load_pair, pair_name
+from dirad.datasets import Dataset, digit_pair, load_mnist
+from dirad.estimators import DIRADClassifier
 from dirad.export import c_size, fixed_bound, to_c
 
 EDGES = 15
-PAIRS: tuple[Pair, ...] = ((3, 8), (4, 9), (1, 7))
+PAIRS = ((3, 8), (4, 9), (1, 7))
 LEAVES = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 OPTIONS = ("-Os", "-std=c99", "-fno-asynchronous-unwind-tables", "-fstack-usage")
 
@@ -65,10 +65,9 @@ def accuracy(answers: np.ndarray, data: Dataset) -> float:
     return float(np.mean(answers == data.y_test))
 
 
-def ours(pair: Pair, seed: int) -> list[Row]:
+def ours(name: str, data: Dataset, seed: int) -> list[Row]:
     """Grow a classifier; measure it in float and in whole numbers."""
-    data, name = load_pair(pair), pair_name(pair)
-    model = fit_dirad(pair, EDGES, seed)
+    model = DIRADClassifier(max_edges=EDGES, random_state=seed).fit(data.X_train, data.y_train)
     right = accuracy(model.predict(data.X_test), data)
     rows = []
     for fixed, number, what in ((None, "float", "float"), (16, "int32_t", "16-bit weights")):
@@ -108,14 +107,13 @@ def by_emlearn(tree: DecisionTreeClassifier) -> str | None:
     return source.replace("int tree_predict_proba(", "static inline int tree_predict_proba(")
 
 
-def trees(pair: Pair, wanted: float) -> list[Row]:
+def trees(name: str, data: Dataset, wanted: float) -> list[Row]:
     """Measure the tree that is as accurate."""
-    data = load_pair(pair)
     tree, right = equal_tree(data, wanted)
     size = f"{tree.get_n_leaves()} leaves"
     sources = {"m2cgen": m2cgen.export_to_c(tree), "emlearn": by_emlearn(tree)}
     return [
-        Row(pair_name(pair), f"tree, {tool}", size, right, *compiled_size(source))
+        Row(name, f"tree, {tool}", size, right, *compiled_size(source))
         for tool, source in sources.items()
         if source is not None
     ]
@@ -127,9 +125,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=1, help="of DIRAD, for each pair")
     seeds = parser.parse_args(arguments).seeds
     table = Table("digits", "model in C", "size", "accuracy", "flash", "RAM")
-    for pair in PAIRS:
-        rows = [row for seed in range(seeds) for row in ours(pair, seed)]
-        rows += trees(pair, max(row.accuracy for row in rows))
+    images = load_mnist()
+    for a, b in PAIRS:
+        name, data = f"{a} vs {b}", digit_pair(images, a, b)
+        rows = [row for seed in range(seeds) for row in ours(name, data, seed)]
+        rows += trees(name, data, max(row.accuracy for row in rows))
         for row in rows:
             table.add_row(
                 row.pair, row.method, row.size, f"{row.accuracy:.4f}", f"{row.flash}", f"{row.ram}"

@@ -1,27 +1,31 @@
 """Whole runs of PREVAL: what threads are worth to one model, and where the time of a run goes."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from dirad.preval.buffer_model import BufferModel
+from dirad.preval.prediction import Prediction
+from dirad.preval.stream_model import StreamModel
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from dirad.core import propagate
-from dirad.experiments import protocol
 from dirad.growth import adapt
 from dirad.preval import buffer_model, prediction
-from dirad.preval.buffer_model import BufferModel
-from dirad.preval.buffer_system import BufferSystem
-from dirad.preval.prediction import Prediction
+from dirad.preval.choice import new_system
 from dirad.preval.settings import PRESETS
-from dirad.preval.stream_model import StreamModel
 from dirad.preval.system import System
-from dirad.preval.systems import new_system
+
+sys.path.append(str(Path(__file__).parent.parent))  # `experiments` is not installed
+
+from experiments.reproduction import protocol
 
 PRESET_NAMES = ("paper", "default")
 DIGITS = (6, 7)
@@ -41,13 +45,13 @@ PYTHON = {
     "pathways: joined": [(Prediction, "keep")],
     "states of L0 for L1": [(Prediction, "states")],
     "L0: handed to kernels": [(StreamModel, "_advance_l0"), (BufferModel, "_advance_l0")],
-    "modes (k-means)": [(prediction, "find_modes")],
+    "modes (k-means)": [(prediction, "find_clusters")],
     "sketches (least squares)": [(BufferModel, "_draw_sketch")],
     "calibration": [(BufferModel, "_calibrate"), (BufferModel, "_learn_trust")],
     "judging and routing": [
         (System, "judge"),
         (System, "route"),
-        (BufferSystem, "route"),
+        (System, "route"),
         (System, "probabilities"),
     ],
     "drawing batches": [(protocol, "draw")],
@@ -134,7 +138,7 @@ def threads_table(console: Console) -> bool:
         one, two = np.min(turns, axis=0)
         speed_up[preset] = one / two
         pathways = len(model.l1.steps_taken)
-        modes = model.l1.gates.n_modes if model.l1.gates else 1
+        modes = model.l1.n_clusters if model.l1.gates else 1
         table.add_row(
             preset,
             f"{pathways // modes:,}",

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from dirad import __version__
 
-sys.path.insert(0, str(Path(__file__).parent))
+# The extensions, and `experiments`, which is not installed.
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 project = "dirad"
 author = "The dirad developers"

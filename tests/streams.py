@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 
 from dirad.params import preset
+from dirad.preval.choice import new_system
 from dirad.preval.settings import PRESETS
-from dirad.preval.systems import new_system
 
 WIDTH = 16
 # Quick settings: what counts here is the flow, not the accuracy.
@@ -75,5 +75,7 @@ def digest(system):
         for array in arrays:
             result.update(np.ascontiguousarray(array).tobytes())
         result.update(repr((model.phase, model.classes, getattr(model, "trust", 0))).encode())
-    result.update(repr([(e.batch, e.kind, e.model, e.evidence) for e in system.events]).encode())
+    result.update(
+        repr([(e.batch, e.kind, e.model, e.evidence) for e in system.journal.events]).encode()
+    )
     return result.hexdigest()

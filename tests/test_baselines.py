@@ -7,7 +7,10 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.special import expit, softmax
 
-from dirad.experiments import baselines
+from dirad.demo.baselines import greedy_logistic, newton, parity_mlp
+from experiments.baselines import logistic, perceptron
+from experiments.baselines.pruned_mlp import pruned_mlp
+from experiments.baselines.tree import decision_tree
 
 
 def two_labels(n=2000, n_features=12, seed=0):
@@ -29,7 +32,7 @@ def accuracy(model, X, y):
     return float((model.predict(X) == y).mean())
 
 
-@pytest.mark.parametrize("select", [baselines.greedy_logistic, baselines.l1_logistic])
+@pytest.mark.parametrize("select", [greedy_logistic, logistic.l1_logistic])
 def test_few_feature_logistic_finds_the_informative_features(select):
     X, y = two_labels()
     fitted = select(X, y, [1, 3, 6])
@@ -45,7 +48,7 @@ def test_greedy_looks_past_a_feature_that_repeats_a_chosen_one():
     """Alone, the noisy copy beats the weak feature; given its original, it adds nothing."""
     X, y = two_labels()
     X[:, 0] = X[:, 2] + 0.3 * np.random.default_rng(3).normal(size=len(X))
-    chosen = baselines.greedy_logistic(X, y, [3])[3].features.tolist()
+    chosen = greedy_logistic(X, y, [3])[3].features.tolist()
     assert chosen == [2, 5, 7]
 
 
@@ -55,7 +58,7 @@ def test_greedy_sees_a_feature_that_tells_only_beside_a_chosen_one():
     signal, clutter, other = rng.normal(size=(3, 4000))
     X = np.column_stack([signal + clutter, clutter, other])
     y = rng.random(4000) < expit(3 * signal + 1.85 * other)
-    assert baselines.greedy_logistic(X, y, [2])[2].features.tolist() == [0, 1]
+    assert greedy_logistic(X, y, [2])[2].features.tolist() == [0, 1]
 
 
 def test_greedy_choice_is_the_best_single_addition():
@@ -69,10 +72,10 @@ def test_greedy_choice_is_the_best_single_addition():
 
     def loss(features):
         Z = np.column_stack([np.ones(len(X)), X[:, features]])
-        logits = Z @ baselines._newton(Z, t, np.zeros(Z.shape[1]), 0.1)
+        logits = Z @ newton(Z, t, np.zeros(Z.shape[1]), 0.1)
         return np.logaddexp(0, logits).sum() - t @ logits
 
-    chosen = baselines.greedy_logistic(X, y, [4])[4].features.tolist()
+    chosen = greedy_logistic(X, y, [4])[4].features.tolist()
     for size in range(4):
         losses = [loss([*chosen[:size], j]) for j in range(12) if j not in chosen[:size]]
         assert loss(chosen[: size + 1]) == pytest.approx(min(losses), abs=0.5)
@@ -81,7 +84,7 @@ def test_greedy_choice_is_the_best_single_addition():
 def test_newton_reaches_a_stationary_point_even_on_separable_data():
     X = np.linspace(-1, 1, 40)[:, None]
     Z, t = np.column_stack([np.ones(40), X]), (X[:, 0] > 0.5).astype(float)
-    beta = baselines._newton(Z, t, np.zeros(2), 0.1)
+    beta = newton(Z, t, np.zeros(2), 0.1)
     slope = Z.T @ (t - expit(Z @ beta)) - np.array([0, 0.1]) * beta
     assert np.abs(slope).max() < 1e-3
     assert np.isfinite(beta).all()
@@ -91,7 +94,7 @@ def test_l1_fit_meets_its_optimality_conditions():
     X, y = two_labels(n=500)
     Z, t = np.column_stack([np.ones(len(X)), X]), (y == "yes").astype(float)
     penalty = 20.0
-    beta = baselines._l1_fit(Z, t, np.zeros(13), penalty)
+    beta = logistic._l1_fit(Z, t, np.zeros(13), penalty)
     slope = Z.T @ (t - expit(Z @ beta))
     kept = np.flatnonzero(beta[1:]) + 1
     assert 0 < len(kept) < 12
@@ -102,40 +105,40 @@ def test_l1_fit_meets_its_optimality_conditions():
 
 def test_sizes_beyond_the_features_give_the_full_model():
     X, y = two_labels(n=300)
-    assert sorted(baselines.greedy_logistic(X, y, [50])[50].features) == list(range(12))
-    assert baselines.l1_logistic(X, y, [50])[50].n_weights <= 12
+    assert sorted(greedy_logistic(X, y, [50])[50].features) == list(range(12))
+    assert logistic.l1_logistic(X, y, [50])[50].n_weights <= 12
 
 
 def test_full_logistic_counts_every_coefficient():
     X, y = two_labels()
-    model = baselines.full_logistic(X, y)
+    model = logistic.full_logistic(X, y)
     assert model.n_weights == 12
     assert accuracy(model, *two_labels(seed=1)) > 0.84
 
 
 def test_decision_tree_size_is_its_number_of_splits():
     X, y = three_rings()
-    fitted = baselines.decision_tree(X, y, [2, 8])
+    fitted = decision_tree(X, y, [2, 8])
     assert {size: model.n_weights for size, model in fitted.items()} == {2: 2, 8: 8}
     assert set(fitted[8].features) == {0, 1}
     assert accuracy(fitted[8], *three_rings(seed=1)) > 0.95
 
 
 def test_parity_mlp_solves_xor_and_counts_edges():
-    runs = [baselines.parity_mlp(2, 4, seed) for seed in range(5)]
+    runs = [parity_mlp(2, 4, seed) for seed in range(5)]
     assert all(run.solved for run in runs)
     assert {run.n_edges for run in runs} == {12}
 
 
 def test_parity_mlp_reports_failure(monkeypatch):
-    monkeypatch.setattr(baselines, "PARITY_STEPS", 300)
-    assert baselines.parity_mlp(3, 1, 0) == (False, 4)
+    monkeypatch.setattr("dirad.demo.baselines.PARITY_STEPS", 300)
+    assert parity_mlp(3, 1, 0) == (False, 4)
 
 
 def test_pruned_mlp_keeps_exactly_the_edges_asked_for():
     X, y = three_rings()
     X_new, y_new = three_rings(seed=1)
-    fitted = baselines.pruned_mlp(X, y, X_new, [20, 60], 0, hidden=(8, 16))
+    fitted = pruned_mlp(X, y, X_new, [20, 60], 0, hidden=(8, 16))
     assert {size: model.n_weights for size, model in fitted.items()} == {20: 20, 60: 60}
     for model in fitted.values():
         np.testing.assert_array_equal(model.labels, model.predict(X_new))
@@ -144,7 +147,7 @@ def test_pruned_mlp_keeps_exactly_the_edges_asked_for():
 
 def test_pruned_mlp_is_repeatable_and_needs_one_output_for_two_classes():
     X, y = two_labels(n=600)
-    first, again = (baselines.pruned_mlp(X, y, X, [6], 4, hidden=(3,))[6] for _ in range(2))
+    first, again = (pruned_mlp(X, y, X, [6], 4, hidden=(3,))[6] for _ in range(2))
     np.testing.assert_array_equal(first.network.values, again.network.values)
     assert first.network.output_weights.shape == (3, 1)
     assert first.n_weights == 6
@@ -154,8 +157,8 @@ def test_pruned_mlp_is_repeatable_and_needs_one_output_for_two_classes():
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_mlp_gradient_agrees_with_finite_differences(n_outputs):
     rng = np.random.default_rng(0)
-    network = baselines._start(4, 5, n_outputs, rng)
-    gradient = baselines._blank(4, 5, n_outputs)
+    network = perceptron.start(4, 5, n_outputs, rng)
+    gradient = perceptron.blank(4, 5, n_outputs)
     X = rng.normal(size=(30, 4)).astype(np.float32)
     codes = rng.integers(0, max(2, n_outputs), 30)
     targets = codes[:, None] if n_outputs == 1 else np.eye(n_outputs)[codes]
@@ -174,25 +177,25 @@ def test_mlp_gradient_agrees_with_finite_differences(n_outputs):
             return -np.log(expit(np.where(targets == 1, logits, -logits))).mean()
         return -np.log(softmax(logits, axis=1)[np.arange(30), codes]).mean()
 
-    baselines._backward(network, X, targets.astype(np.float32), gradient)
+    perceptron.backward(network, X, targets.astype(np.float32), gradient)
     expected = approx_fprime(network.values.astype(np.float64), loss, 1e-7)
     np.testing.assert_allclose(gradient.values, expected, atol=1e-4)
 
 
 def test_tuned_linear_fits_both_tasks():
     X, y = two_labels(n=400)
-    assert accuracy(baselines.tuned_linear("classification").fit(X, y), X, y) > 0.85
+    assert accuracy(logistic.tuned_linear("classification").fit(X, y), X, y) > 0.85
     target = X @ np.arange(12.0) + 3
-    assert baselines.tuned_linear("regression").fit(X, target).score(X, target) > 0.999
+    assert logistic.tuned_linear("regression").fit(X, target).score(X, target) > 0.999
 
 
 def test_bad_requests_name_the_fault():
     X, y = two_labels(n=100)
     with pytest.raises(ValueError, match="two labels"):
-        baselines.greedy_logistic(X, np.arange(100) % 3, [2])
+        greedy_logistic(X, np.arange(100) % 3, [2])
     with pytest.raises(ValueError, match="positive"):
-        baselines.l1_logistic(X, y, [0])
+        logistic.l1_logistic(X, y, [0])
     with pytest.raises(ValueError, match="500 edges"):
-        baselines.pruned_mlp(X, y, X, [500], 0, hidden=(4,))
+        pruned_mlp(X, y, X, [500], 0, hidden=(4,))
     with pytest.raises(ValueError, match="clustering"):
-        baselines.tuned_linear("clustering")
+        logistic.tuned_linear("clustering")

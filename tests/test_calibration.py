@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from dirad.preval.buffer_model import BufferModel, Look, power_mean
+from dirad.preval.prediction import Pathway, Prediction, alone, gated, likeliest
+from dirad.preval.scale import Scale
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, kstest
@@ -12,13 +15,10 @@ from dirad.growth.adapt import Adaptation
 from dirad.growth.state import new_state
 from dirad.params import preset
 from dirad.preval.buffer import UNLABELLED, Buffer
-from dirad.preval.buffer_model import BufferModel, Look, power_mean
 from dirad.preval.calibration import calibrated, least_of, two_sided
-from dirad.preval.gates import find_modes
-from dirad.preval.prediction import Pathway, Prediction, alone, gated, likeliest
-from dirad.preval.scale import Scale
+from dirad.preval.clusters import find_clusters
+from dirad.preval.linear_predictor import LinearPredictor
 from dirad.preval.settings import PRESETS
-from dirad.preval.sketch import Sketch
 
 SEEDS = st.integers(0, 2**20)
 
@@ -234,14 +234,14 @@ def test_an_l0_that_learned_all_samples_has_none_to_tell_its_mistakes_by():
 def test_the_sketch_is_regression_of_every_input_on_the_others():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5000, 4)) @ rng.normal(size=(4, 4)) + 3.0
-    errors = Sketch(X, 1e-9).errors(X)
+    errors = LinearPredictor(X, 1e-9).errors(X)
     for i in range(4):
         others = np.column_stack([np.ones(5000), np.delete(X, i, axis=1)])
         twin = X[:, i] - others @ np.linalg.lstsq(others, X[:, i], rcond=None)[0]
         assert errors[:, i] == pytest.approx(twin, abs=1e-4)
-    mean = Sketch(X, float("inf"))
+    mean = LinearPredictor(X, float("inf"))
     assert mean.errors(X) == pytest.approx(X - X.mean(axis=0))
-    assert (mean.n_parameters, Sketch(X, 0.1).n_parameters) == (4, 16)
+    assert (mean.n_parameters, LinearPredictor(X, 0.1).n_parameters) == (4, 16)
 
 
 @pytest.mark.parametrize(("samples", "inputs"), [(1, 3), (2, 3), (30, 31), (40, 200)])
@@ -253,7 +253,7 @@ def test_of_few_samples_the_sketch_is_the_same_by_products_of_samples(samples, i
     covariance = np.cov(X.T) if samples > 1 else np.zeros((inputs, inputs))
     precision = np.linalg.inv(covariance + ridge * np.eye(inputs))
     twin = (fresh - X.mean(axis=0)) @ precision / np.diag(precision)
-    sketch = Sketch(X, 0.3)
+    sketch = LinearPredictor(X, 0.3)
     assert sketch.errors(fresh) == pytest.approx(twin, rel=1e-9, abs=1e-12)
     assert sketch.n_parameters == samples * inputs + 2 * inputs
 
@@ -265,7 +265,7 @@ def test_an_input_that_varies_far_more_than_others_does_not_spoil_the_sketch(tim
     X[:, 7] *= times
     precision = np.linalg.inv(np.cov(X.T) + 0.3 * (1 + 100 / 60) * np.eye(100))
     twin = (X - X.mean(axis=0)) @ precision / np.diag(precision)
-    found = Sketch(X, 0.3).errors(X)
+    found = LinearPredictor(X, 0.3).errors(X)
     others = np.arange(100) != 7
     assert found[:, others] == pytest.approx(twin[:, others], rel=1e-6, abs=1e-6)
 
@@ -334,14 +334,14 @@ def test_modes_lie_within_groups():
     groups = np.repeat([4, 7, 9], [300, 300, 30])
     X = rng.normal(size=(630, 2)) * 0.1
     X[:150, 0] += 5  # two modes in the first group
-    modes = find_modes(X, groups, 2, 40, seed=1)
+    modes = find_clusters(X, groups, 2, 40, seed=1)
     assert sorted(set(modes)) == list(range(modes.max() + 1))
     for mode in set(modes):
         assert len(set(groups[modes == mode])) == 1
     assert len(set(modes[:150])) == 1
     assert modes[0] != modes[200]
     assert len(set(modes[600:])) == 1  # too few to divide
-    assert np.array_equal(modes, find_modes(X, groups, 2, 40, seed=1))
+    assert np.array_equal(modes, find_clusters(X, groups, 2, 40, seed=1))
 
 
 def linear_pathway(target, mode, weights, bias):

@@ -4,15 +4,14 @@ import io
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 import dirad
-from dirad import cli, datasets
-from dirad.experiments import pairs
+from dirad import cli
+from dirad.cli.app import EXPERIMENTS, Common, Outcome, deliver
 from dirad.report.tables import Section, cell, columns_of, markdown, print_sections
 
 
@@ -22,80 +21,24 @@ def run(capsys, *arguments):
     return code, captured.out, captured.err
 
 
-def test_parity_prints_json_and_writes_its_files(capsys, tmp_path):
-    out = tmp_path / "found"
-    command = ("parity", "--bits", "2-3", "--seeds", "2", "--workers", "1", "--json")
-    code, text, _ = run(capsys, *command, "--out", str(out))
-    assert code == 0
-    record = json.loads(text)
-    assert record == json.loads((out / "parity.json").read_text("utf-8"))
-    assert record["command"].startswith("dirad parity --bits 2-3 --seeds 2")
-    rows = record["sections"][0]["rows"]
-    assert [row["bits"] for row in rows if row["method"] == "DIRAD"] == [2, 3]
-    assert "| bits | method | solved |" in (out / "parity.md").read_text("utf-8")
-    assert list(out.glob("*.png"))
-    assert str(tmp_path) not in text
-
-
-def test_quiet_prints_only_the_folder(capsys, tmp_path):
-    command = ("parity", "--bits", "2", "--seeds", "1", "--workers", "1", "--quiet")
-    code, text, errors = run(capsys, *command, "--out", str(tmp_path))
-    assert (code, text.strip(), errors) == (0, str(tmp_path), "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("parity", "--bits", "two"), "--bits takes numbers"),
-        (("parity", "--bits", "8-2"), "from 2 to 12"),
-        (("parity", "--bits", "1"), "from 2 to 12"),
-        (("parity", "--seeds", "0"), "--seeds"),
-        (("parity", "--seeds", "many"), "--seeds"),
-        (("parity", "--workers", "0"), "--workers"),
-        (("pairs", "--pairs", "46"), "--pairs"),
-        (("pairs", "--preset", "best"), "--preset"),
-        (("ablate", "--parts", "ladder,roof"), "'roof'"),
-        (("reproduce", "--parts", "main,roof"), "'roof'"),
-        (("reproduce", "--tasks", "6"), "at most 5"),
-        (("parity", "--nonsense"), "--nonsense"),
-        (("nonsense",), "nonsense"),
-    ],
-)
-def test_bad_arguments_give_one_line_and_code_2(capsys, arguments, says):
-    code, text, errors = run(capsys, *arguments)
-    assert (code, text) == (2, "")
-    assert errors.count("\n") == 1
-    assert says in errors
-
-
-def test_a_missing_data_set_is_told_as_it_is(capsys, monkeypatch):
-    def missing():
-        raise datasets.DatasetMissing("mnist was not found: do this")
-
-    monkeypatch.setattr(pairs, "mnist", missing)
-    code, text, errors = run(capsys, "pairs", "--pairs", "1")
-    assert (code, text, errors) == (1, "", "dirad: mnist was not found: do this\n")
-
-
-@pytest.mark.parametrize("below", ["", "deeper"])
-def test_a_folder_that_cannot_be_made_is_told_before_anything_is_computed(capsys, tmp_path, below):
-    (tmp_path / "file").write_text("")
-    code, text, errors = run(
-        capsys, "parity", "--bits", "2", "--out", str(tmp_path / "file" / below)
-    )
-    assert (code, text) == (2, "")
-    assert "--out" in errors
-    assert errors.count("\n") == 1
-
-
 def test_help_teaches_by_example(capsys):
     code, text, _ = run(capsys, "--help")
     assert code == 0
     assert "dirad demo" in text
-    for command in ("xor", "parity", "pairs", "digits", "tabular", "ablate", "reproduce", "demo"):
+    for command in ("demo", "stream", "fit", "predict", "learn", "inspect", "export", "report"):
         code, text, _ = run(capsys, command, "--help")
         assert code == 0
         assert f"dirad {command}" in text.split("Usage", 1)[1].split("\n", 1)[1]
+
+
+def test_an_experiment_says_where_it_is_now(capsys):
+    for command in EXPERIMENTS:
+        code, text, errors = run(capsys, command, "--nonsense")
+        assert (code, text) == (2, "")
+        assert errors == (
+            f"dirad: `dirad {command}` is now `python -m experiments {command}`, run from a "
+            "checkout of the repository\n"
+        )
 
 
 def test_the_quick_demo_grows_three_networks_and_notices_three_tasks(capsys, tmp_path):
@@ -171,35 +114,7 @@ def test_names_are_imported_when_they_are_used():
     assert all(getattr(dirad, name) for name in dirad.__all__)
 
 
-def test_told_to_end_a_command_ends_its_workers_too(tmp_path):
-    program = "from dirad.cli import main; main()"
-    options = ["--bits", "8", "--seeds", "40", "--workers", "2", "--quiet", "--out", str(tmp_path)]
-    command = subprocess.Popen(
-        [sys.executable, "-c", program, "parity", *options], stderr=subprocess.PIPE
-    )
-    workers = awaited(lambda: children_of(command.pid, "popen_loky"))
-    command.terminate()
-    assert b"stopped" in command.communicate(timeout=60)[1]
-    assert command.returncode == 130
-    assert awaited(lambda: not any(Path(f"/proc/{number}").exists() for number in workers))
-
-
-def children_of(number, name):
-    found = subprocess.run(["pgrep", "-P", str(number), "-f", name], capture_output=True, text=True)
-    return found.stdout.split()
-
-
-def awaited(condition, seconds=120):
-    for _ in range(10 * seconds):
-        if found := condition():
-            return found
-        time.sleep(0.1)
-    return condition()
-
-
 def test_results_are_written_through_links_and_whole_or_not_at_all(tmp_path):
-    from dirad.cli.app import Common, Outcome, deliver
-
     class Unfinished:
         def savefig(self, path, **_):
             Path(path).write_text("half")

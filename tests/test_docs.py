@@ -13,6 +13,7 @@ from sphinx.util.inventory import InventoryFile
 import dirad
 from dirad import export, plot, storage, tables
 from dirad.cli import app
+from experiments.commands import app as experiments
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -91,9 +92,11 @@ def test_the_reference_has_every_public_name(site):
 
 def test_every_command_and_constant_has_its_place(site):
     text = (site / "commands.html").read_text()
-    commands = [name for name in app if not name.startswith("-")]
-    assert len(commands) > 10
-    assert [name for name in commands if f"<h3>dirad {name}<" not in text] == []
+    for program, least in ((app, 7), (experiments, 9)):
+        commands = [name for name in program if not name.startswith("-")]
+        assert len(commands) > least
+        called = [f"{program.name[0]} {name}" for name in commands]
+        assert [call for call in called if f"<h3>{call}<" not in text] == []
     text = (site / "api" / "constants.html").read_text()
     constants = [*dirad.Params.__dataclass_fields__, "T_CP", "false_alarms", "merge_after"]
     assert [name for name in constants if f'<span class="pre">{name}</span>' not in text] == []

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dirad.demo.problems import grow
 from dirad.engine import (
     ClusterError,
     Local,
@@ -24,15 +25,17 @@ from dirad.engine import (
     model_pool,
     on_ray,
     rays,
+    run_all,
     using,
 )
-from dirad.experiments.ledger import Ledger
-from dirad.experiments.protocol import Setting
-from dirad.experiments.reproduce import measure
-from dirad.experiments.runner import fingerprint, fit_little, grow, run_all, warm
+from dirad.estimators.warm_up import fit_tiny, warm_up
 from dirad.params import preset
 from dirad.preval import prediction
-from dirad.preval.screening import FEW
+from dirad.preval.preselection import FEW
+from experiments.parity import fingerprint
+from experiments.reproduction.plan import measure
+from experiments.reproduction.protocol import Setting
+from experiments.result_cache import ResultCache
 from streams import SETTINGS, digest, learned, samples, system_of
 
 pytest.importorskip("ray", reason="the extra dirad[ray] is not installed")
@@ -94,7 +97,7 @@ def grown(seed):
 
 
 def test_runs_are_the_same_to_the_last_bit_and_in_order(engine):
-    warm()
+    warm_up()
     seen = []
     there = run_all(grown, [(n,) for n in range(6)], on_result=lambda i, result: seen.append(i))
     assert current() is engine
@@ -169,15 +172,15 @@ def test_workers_that_are_killed_lose_nothing_and_nothing_counts_twice(engine, t
     folder.mkdir()
     killer = threading.Thread(target=kill_workers, args=(folder, 0.7, over, killed))
     killer.start()
-    book = Ledger(tmp_path / "runs.jsonl")
+    cache = ResultCache(tmp_path / "runs.jsonl")
     try:
-        found = book.made(deadly, [(str(folder), n) for n in range(8)], list(map(str, range(8))))
+        found = cache.run(deadly, [(str(folder), n) for n in range(8)], list(map(str, range(8))))
     finally:
         over.set()
         killer.join()
     assert [one["place"] for one in found] == list(range(8))
     assert [one["value"] for one in found] == [n / 3 for n in range(8)]
-    lines = [json.loads(line) for line in book.path.read_text().splitlines()]
+    lines = [json.loads(line) for line in cache.path.read_text().splitlines()]
     assert sorted(line["key"] for line in lines) == sorted(map(str, range(8)))
     attempts = Counter(path.name.split("-")[0] for path in folder.iterdir())
     assert all(attempts[str(n)] >= 2 for n in range(1, 8, 2))
@@ -218,14 +221,14 @@ def test_a_reproduction_whose_workers_are_killed_every_20_seconds(cluster, engin
     untimed = [[dataclasses.replace(run, seconds=0.0) for run in runs] for runs in (there, here)]
     assert untimed[0] == untimed[1]
     keys = [json.loads(line)["key"] for line in (tmp_path / "there.jsonl").open()]
-    assert sorted(keys) == sorted(Ledger.key(*job) for job in jobs)
+    assert sorted(keys) == sorted(ResultCache.key(*job) for job in jobs)
     assert killed
 
 
 def test_kernels_are_loaded_once_on_every_node(engine, tmp_path):
     engine.on_every_node(leave_a_mark, str(tmp_path))
     assert len(list(tmp_path.iterdir())) == 2
-    engine.on_every_node(fit_little, "default")
+    engine.on_every_node(fit_tiny, "default")
 
 
 def leave_a_mark(folder):
@@ -308,8 +311,8 @@ def test_models_in_actors_answer_as_they_do_here(engine, systems, name):
         assert len(pool.actors) == 2
         for _ in range(2):
             assert np.array_equal(pool.scores(X), system.scores(X))
-            assert np.array_equal(pool.route(X), system.route(X))
-            assert np.array_equal(pool.probabilities(X), system.probabilities(X))
+            assert np.array_equal(pool.route(X), system.answer(X).route)
+            assert np.array_equal(pool.probabilities(X), system.answer(X).probabilities)
             assert repr(pool.judge(X[:60], y[:60])) == repr(system.judge(X[:60], y[:60]))
             for actor in pool.actors:  # the second time, of actors that were made again
                 kill_actor(actor)
@@ -327,7 +330,7 @@ def test_of_many_models_in_actors_the_same_are_asked(engine, systems):
     X = np.concatenate([samples(task, 40, seed=5)[0] for task in range(3)])
     with ModelPool(system, models_per_actor=26) as pool:
         assert pool.system._screen() is not None
-        assert np.array_equal(pool.route(X), system.route(X))
+        assert np.array_equal(pool.route(X), system.answer(X).route)
         assert np.array_equal(pool.system.novelty(X), system.novelty(X))
 
 

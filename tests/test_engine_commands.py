@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from dirad.cli import run as command_line
 from dirad.engine import ClusterError, rays
+from experiments.commands import run as command_line
 
 pytest.importorskip("ray", reason="the extra dirad[ray] is not installed")
 
@@ -25,9 +25,8 @@ def ray_processes():
 
 def test_a_command_starts_its_own_cluster_and_leaves_nothing_behind(tmp_path, capsys):
     before = ray_processes()
-    program = "from dirad.cli import main; main()"
     command = [*PARITY, "--engine", "ray", "--workers", "2", "--out", str(tmp_path / "ray")]
-    done = subprocess.run([sys.executable, "-c", program, *command], capture_output=True)
+    done = subprocess.run([sys.executable, "-m", "experiments", *command], capture_output=True)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     assert command_line([*PARITY, "--workers", "1", "--out", str(tmp_path / "local")]) == 0

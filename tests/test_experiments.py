@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from dirad.datasets import Dataset
-from dirad.experiments import ablation, digits, pairs, parity, runner, tabular
+from dirad.engine import run_all
 from dirad.params import preset
+from experiments import ablation, digits, pairs, parity, tabular
 
 
 def square(x):
@@ -17,8 +18,8 @@ def square(x):
 def test_results_come_in_the_order_of_jobs_for_any_number_of_workers():
     seen = []
     jobs = [(n,) for n in range(7)]
-    alone = runner.run_all(square, jobs, progress=lambda done, total: seen.append((done, total)))
-    together = runner.run_all(square, jobs, workers=2)
+    alone = run_all(square, jobs, progress=lambda done, total: seen.append((done, total)))
+    together = run_all(square, jobs, workers=2)
     assert alone == together == [n * n for n in range(7)]
     assert seen == [(n, 7) for n in range(8)]
 
@@ -52,7 +53,7 @@ def test_parity_is_of_the_bits_and_not_of_the_distractors():
 def test_parity_from_a_stream_with_a_distractor_gives_other_networks_for_other_seeds():
     first, second = (parity.run_dirad(2, seed, distractors=1) for seed in (0, 1))
     assert first.network != second.network
-    assert first.edges <= parity.max_edges(2)
+    assert first.edges <= parity.parity_edges(2)
 
 
 def test_chosen_pairs_are_different_and_in_range():

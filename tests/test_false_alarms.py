@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import binom
 
 from dirad import PREVALClassifier
-from dirad.cli import run as run_command
-from dirad.experiments import false_alarms
 from dirad.preval.events import KNOWN, LEARNING, NEW
+from experiments import false_alarms
+from experiments.commands import run as run_command
 
 # Enough batches for an L0 to be regrown twice, after 4 and after 16 of them.
 SHORT = 18 * 200

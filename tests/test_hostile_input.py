@@ -13,7 +13,7 @@ from dirad import DIRADClassifier, DIRADRegressor, ModelError, PREVALClassifier,
 from dirad.core.magnitudes import OutOfRange, center_and_spread, check_range
 from dirad.export import to_c
 from dirad.preval import system as system_module
-from dirad.preval.buffer_system import BufferSystem
+from dirad.preval.system import System
 
 QUICK = {
     "l0": {"max_steps": 300, "settle_steps": 40},
@@ -189,7 +189,7 @@ def test_a_refused_batch_changes_nothing(tmp_path, marker):
 
 def interrupted(name, after):
     """Return a method of the system that fails when it has been called so many times."""
-    real, calls = getattr(BufferSystem, name), []
+    real, calls = getattr(System, name), []
 
     def method(system, *arguments):
         calls.append(1)
@@ -207,7 +207,7 @@ def test_an_interrupted_call_changes_nothing(monkeypatch):
     content = pickle.dumps(model)
     X, y = samples(200, seed=1, shift=9.0)
     with monkeypatch.context() as patch:
-        patch.setattr(BufferSystem, "_settle_up", interrupted("_settle_up", 2))
+        patch.setattr(System, "_settle_up", interrupted("_settle_up", 2))
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X, y + 20)
         with pytest.raises(KeyboardInterrupt):

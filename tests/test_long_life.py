@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
+from dirad.preval.buffer_model import BufferModel
+from dirad.preval.sharing import continued
 from sklearn.datasets import load_digits
 
 from dirad import PREVALClassifier, watch
 from dirad.core.propagate import respond
 from dirad.preval import buffer_system, screening
 from dirad.preval.buffer import UNLABELLED
-from dirad.preval.buffer_model import BufferModel
-from dirad.preval.sharing import continued
-from dirad.preval.systems import new_system
+from dirad.preval.choice import new_system
 from streams import SETTINGS, WIDTH, learned, samples, system_of
 
 NOTHING = np.zeros((0, WIDTH)), np.zeros(0, np.int64)
@@ -21,7 +21,7 @@ def system_with(**changes):
 
 
 def kinds(system):
-    return [(e.kind, e.model) for e in system.events if "stable" not in e.kind]
+    return [(e.kind, e.model) for e in system.journal.events if "stable" not in e.kind]
 
 
 def joined_samples(*parts):
@@ -31,7 +31,7 @@ def joined_samples(*parts):
 
 def accuracy(system, task):
     X, y = samples(task, 300, seed=50 + task)
-    return np.mean(system.probabilities(X).argmax(axis=1) == y)
+    return np.mean(system.answer(X).probabilities.argmax(axis=1) == y)
 
 
 # ------------------------------------------------------------------ changes
@@ -41,8 +41,8 @@ def test_a_task_that_changes_before_its_model_is_stable_is_noticed_at_once():
     system = system_with()
     for task in range(3):
         system.learn(*samples(task, 300))
-    assert [r.kind for r in system.reports].count("new") >= 2
-    assert [e.batch for e in system.events if e.kind == "opened"] == [0, 6, 12]
+    assert [r.kind for r in system.journal.reports].count("new") >= 2
+    assert [e.batch for e in system.journal.events if e.kind == "opened"] == [0, 6, 12]
     system.finish(*NOTHING)
     assert all(accuracy(system, task) > 0.9 for task in range(3))
 
@@ -54,7 +54,7 @@ def test_without_labels_too():
         system.learn(X, np.full(300, UNLABELLED))
     assert kinds(system) == [("opened", 0), ("opened", 1), ("chosen", 0)]
     assert not any(model.classes for model in system.models)
-    assert system.probabilities(samples(0, 10)[0]).shape == (10, 0)
+    assert system.answer(samples(0, 10)[0]).probabilities.shape == (10, 0)
 
 
 def test_a_stray_batch_ends_nothing_and_is_given_up():
@@ -85,7 +85,7 @@ def test_a_batch_of_two_tasks_is_taken_apart():
     order = rng.permutation(50)
     X, y = joined_samples(a, b)
     system.learn(X[order], y[order])
-    assert system.reports[-1].kind == "mixed"
+    assert system.journal.reports[-1].kind == "mixed"
     young = system.adapting
     assert set(young.buffer.y) <= {2, 3}
     assert len(young.buffer) == 20
@@ -98,7 +98,7 @@ def test_a_mixture_of_known_tasks_is_not_new():
     order = rng.permutation(400)
     for labels in (y[order], np.full(400, UNLABELLED)):
         system.learn(X[order], labels)
-        assert {report.kind for report in system.reports[-8:]} == {"mixed"}
+        assert {report.kind for report in system.journal.reports[-8:]} == {"mixed"}
     assert len(system.models) == 2
 
 
@@ -121,10 +121,10 @@ def test_known_inputs_with_other_labels_are_noticed_and_the_latest_rule_answers(
     assert kinds(system)[-1] == ("opened", 1)
     assert system.models[1].group == 0
     test, right = samples(0, 300, seed=4)
-    assert np.mean(system.probabilities(test).argmax(axis=1) == 1 - right) > 0.9
+    assert np.mean(system.answer(test).probabilities.argmax(axis=1) == 1 - right) > 0.9
     system.learn(*samples(0, 200, seed=5))  # and back again: no new model
     assert kinds(system)[-1] == ("chosen", 0)
-    assert np.mean(system.probabilities(test).argmax(axis=1) == right) > 0.9
+    assert np.mean(system.answer(test).probabilities.argmax(axis=1) == right) > 0.9
 
 
 RULES = [  # three ways to label the same inputs
@@ -247,7 +247,7 @@ def test_a_rule_that_changes_in_the_middle_of_a_batch():
     system.learn(X[:1200], y[:1200])
     assert system.models[1].group == 0
     test, right = samples(0, 300, seed=4)
-    assert np.mean(system.probabilities(test).argmax(axis=1) == 1 - right) > 0.9
+    assert np.mean(system.answer(test).probabilities.argmax(axis=1) == 1 - right) > 0.9
     before = len(system.models)
     system.learn(samples(0, 3000, seed=5)[0], np.full(3000, UNLABELLED))
     assert len(system.models) == before  # rules are not merged
@@ -287,7 +287,7 @@ def test_models_that_know_the_same_become_one():
     young = system.models[1]
     young.keep(X, y, np.arange(300))
     system.finish(*NOTHING)
-    merged = [event for event in system.events if event.kind == "merged"]
+    merged = [event for event in system.journal.events if event.kind == "merged"]
     assert [(e.model, e.evidence["model"]) for e in merged] == [(0, 1)]
     assert len(system.models) == 1
     system.learn(*samples(0, 100, seed=4))
@@ -327,7 +327,7 @@ def test_inputs_that_never_change_raise_no_alarm():
     system = system_with()
     system.learn(np.ones((800, WIDTH)), np.zeros(800, np.int64))
     assert len(system.models) == 1
-    assert {report.kind for report in system.reports} <= {"learning", "known"}
+    assert {report.kind for report in system.journal.reports} <= {"learning", "known"}
 
 
 def test_a_stable_model_holds_no_sample():
@@ -344,7 +344,7 @@ def test_inputs_far_from_zero():
     for task in range(2):
         X, y = samples(task, 400)
         system.learn(1e8 + X, y)
-    assert [e.batch for e in system.events if e.kind == "opened"] == [0, 8]
+    assert [e.batch for e in system.journal.events if e.kind == "opened"] == [0, 8]
 
 
 # ------------------------------------------------------------------ sharing
@@ -540,7 +540,11 @@ def test_of_many_models_only_the_likely_ones_are_asked(monkeypatch):
     """Screened answers are those of the full evaluation; most models are not asked at all."""
     system = learned("default", range(5))
     X = np.concatenate([samples(task, 40, seed=9)[0] for task in range(5)])
-    route, novelty, chances = system.route(X), system.novelty(X), system.probabilities(X)
+    route, novelty, chances = (
+        system.answer(X).route,
+        system.novelty(X),
+        system.answer(X).probabilities,
+    )
     asked = []
     look = BufferModel.look
     monkeypatch.setattr(buffer_system, "FEW", 2)
@@ -549,10 +553,10 @@ def test_of_many_models_only_the_likely_ones_are_asked(monkeypatch):
     monkeypatch.setattr(
         BufferModel, "look", lambda model, X: asked.append(len(X)) or look(model, X)
     )
-    assert np.array_equal(system.route(X), route)
+    assert np.array_equal(system.answer(X).route, route)
     assert sum(asked) == 2 * len(X)
     assert np.array_equal(system.novelty(X), novelty)
-    assert np.array_equal(system.probabilities(X), chances)
+    assert np.array_equal(system.answer(X).probabilities, chances)
     monkeypatch.setattr(buffer_system, "ASKED_OF_BATCH", 2)
     before = len(system.models)
     assert str(system.take(*samples(3, 50, seed=11))).startswith("known: 3")
@@ -590,5 +594,5 @@ def test_a_task_that_replaces_another_little_by_little_is_not_another_rule(seed)
         order = rng.permutation(50)
         system.take(X[order], y[order])
     system.learn(*samples(1, 400, seed=300 + seed))
-    assert [str(r.kind) for r in system.reports].count("new") <= 1
+    assert [str(r.kind) for r in system.journal.reports].count("new") <= 1
     assert len(system.models) == 2

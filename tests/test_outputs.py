@@ -8,11 +8,11 @@ import sys
 import numpy as np
 import pytest
 
-from commands import DIRAD, run
+from commands import DIRAD, run, run_experiment
 from dirad import cli
 from dirad.cli.app import TALKATIVE, quiet_warnings
-from dirad.experiments.ledger import Ledger
 from dirad.tables import write_table
+from experiments.result_cache import ResultCache
 
 NO_PLACE = "/proc/model.dirad"  # nobody makes files there, not even root
 on_linux = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc")
@@ -52,12 +52,15 @@ def test_a_place_that_cannot_be_written_is_told_before_the_work(capfdbinary, fol
 
 
 @on_linux
-@pytest.mark.parametrize("command", ["xor", "parity", "demo", "digits"])
-def test_so_is_a_folder_of_an_experiment(capfdbinary, monkeypatch, command):
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [("demo", run), ("stream", run), ("xor", run_experiment), ("digits", run_experiment)],
+)
+def test_so_is_a_folder(capfdbinary, monkeypatch, command, run):
     def computed(*_):
         pytest.fail("something is computed")
 
-    monkeypatch.setattr("dirad.experiments.runner.warm", computed)
+    monkeypatch.setattr("dirad.estimators.warm_up.warm_up", computed)
     for out in ("/proc", "/proc/deeper/still"):
         code, text, errors = run(capfdbinary, command, "--out", out)
         assert (code, text) == (2, "")
@@ -70,7 +73,7 @@ def test_so_is_a_folder_of_an_experiment(capfdbinary, monkeypatch, command):
 
 def test_a_check_of_a_folder_makes_none(capfdbinary, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run(capfdbinary, "parity", "--bits", "two")[0] == 2
+    assert run_experiment(capfdbinary, "parity", "--bits", "two")[0] == 2
     assert not list(tmp_path.iterdir())
 
 
@@ -195,19 +198,19 @@ def squared(number):
 
 
 def test_workers_of_a_command_warn_nobody_either(capfd):
-    from dirad.experiments.runner import run_all
+    from dirad.engine import run_all
 
     with quiet_warnings(TALKATIVE):
         assert run_all(squared, [(10.0,), (20.0,)], workers=2) == [100.0, 400.0]
     assert "arning" not in capfd.readouterr().err
 
 
-def test_a_ledger_without_room_is_named(tmp_path, monkeypatch):
+def test_a_file_of_results_without_room_is_named(tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     path = tmp_path / "runs.jsonl"
     with pytest.raises(OSError, match="cannot be written: No space left") as found:
-        Ledger(path).add("a", TALKATIVE)
+        ResultCache(path).add("a", TALKATIVE)
     assert found.value.filename == str(path)

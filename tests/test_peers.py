@@ -11,8 +11,9 @@ from scipy.special import log_softmax
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from dirad.experiments.metrics import forgetting, novelty_auroc, novelty_fpr95, purity
-from dirad.experiments.peers import (
+from experiments.baselines.perceptron import start
+from experiments.metrics import forgetting, novelty_auroc, novelty_fpr95, purity
+from experiments.peers import (
     EWC,
     AdwinDetector,
     Balanced,
@@ -32,8 +33,7 @@ from dirad.experiments.peers import (
     TaskGaussians,
     Training,
 )
-from dirad.experiments.peers.gradient import fisher
-from dirad.experiments.perceptron import start
+from experiments.peers.gradient import fisher
 
 PEERS = {
     "nearest mean": (NearestMean, 0.88),
@@ -103,7 +103,7 @@ def test_moments_of_batches_are_those_of_all(sizes):
         assert moments.covariance(0.0) == pytest.approx(np.cov(X.T), abs=1e-9)
 
 
-def test_a_gaussian_is_surprised_as_its_density_says():
+def test_a_gaussian_has_the_density_it_should():
     from scipy.stats import multivariate_normal
 
     rng = np.random.default_rng(0)
@@ -112,7 +112,7 @@ def test_a_gaussian_is_surprised_as_its_density_says():
     X = rng.normal(size=(20, 3))
     density = multivariate_normal(moments.mean, moments.covariance(0.1)).logpdf(X)
     constant = 3 * np.log(2 * np.pi)
-    assert Gaussian(moments, 0.1).surprise(X) + constant == pytest.approx(-2 * density)
+    assert Gaussian(moments, 0.1).neg_log_density(X) + constant == pytest.approx(-2 * density)
 
 
 @pytest.mark.parametrize("name", PEERS)

@@ -4,6 +4,8 @@ from functools import cache
 
 import numpy as np
 import pytest
+from dirad.preval.prediction import Prediction, joined
+from dirad.preval.stream_model import StreamModel, best_temperature, tempered
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,11 +14,9 @@ from dirad.core.propagate import node_states, respond
 from dirad.growth.adapt import adapt, new_data
 from dirad.growth.state import new_state, with_output
 from dirad.params import preset
+from dirad.preval.choice import new_system
 from dirad.preval.connectivity import allowed_sources, is_output, live_nodes, paths
-from dirad.preval.prediction import Prediction, joined
 from dirad.preval.settings import PRESETS, Settings
-from dirad.preval.stream_model import StreamModel, best_temperature, tempered
-from dirad.preval.systems import new_system
 from dirad.preval.validation import (
     batch_limit,
     confident,
@@ -212,8 +212,8 @@ def test_tasks_are_noticed_and_nothing_is_overwritten(name):
     for task in range(3):
         X, y = samples(task, 200, seed=9)
         least = 0.95 if name == "default" else 0.7
-        assert np.mean(system.route(X) == task) > least
-        assert np.mean(system.probabilities(X).argmax(axis=1) == y) > least
+        assert np.mean(system.answer(X).route == task) > least
+        assert np.mean(system.answer(X).probabilities.argmax(axis=1) == y) > least
 
 
 def test_a_recurring_task_chooses_its_old_model():
@@ -222,9 +222,11 @@ def test_a_recurring_task_chooses_its_old_model():
     for i, task in enumerate([0, 2, 1]):
         system.learn(*samples(task, 2000, seed=20 + i))
         system.finish(np.zeros((0, WIDTH)), np.zeros(0, np.int64))
-    kinds = [(event.kind, event.model) for event in system.events if "stable" not in event.kind]
+    kinds = [
+        (event.kind, event.model) for event in system.journal.events if "stable" not in event.kind
+    ]
     assert kinds == [("opened", 0), ("opened", 1), ("chosen", 0), ("opened", 2), ("chosen", 1)]
-    chosen = next(event for event in system.events if event.kind == "chosen")
+    chosen = next(event for event in system.journal.events if event.kind == "chosen")
     assert chosen.evidence["value"][0] <= chosen.evidence["limit"][0]
     assert chosen.evidence["value"][1] > chosen.evidence["limit"][1]
 
@@ -236,7 +238,7 @@ def test_an_adapting_model_takes_every_batch():
     system.learn(X, y)
     system.learn(*samples(3, 5 * size))
     assert len(system.models) == 1
-    assert system.batches == 10
+    assert system.journal.batches == 10
     assert isinstance(system.models[0], StreamModel)
 
 
@@ -253,7 +255,7 @@ def test_the_validated_model_with_the_least_value_takes_a_batch():
             known = [v for v in verdicts if v.validated]
             outcomes.add(bool(known))
             if not known:
-                assert system.events[-1].kind == "opened"
+                assert system.journal.events[-1].kind == "opened"
                 break
             assert system.latest.number == min(known, key=lambda v: v.value).model
     assert outcomes == {True, False}  # the paper's rule raises false alarms, so both are seen
@@ -302,7 +304,7 @@ def test_a_model_that_adapts_answers_what_is_new_to_the_others():
     X, y = samples(1, 400)
     system.learn(X[:300], y[:300])
     assert system.adapting is not None
-    assert np.mean(system.route(X) == 1) > 0.8
+    assert np.mean(system.answer(X).route == 1) > 0.8
     assert np.mean(system.route(samples(0, 200, seed=5)[0]) == 0) > 0.9
 
 
@@ -321,7 +323,7 @@ def test_conflicts_show_where():
     X[:, 3] = 1.0 - X[:, 3]
     strange = system.conflicts(X)
     assert strange.shape == X.shape
-    routed = system.route(X) == 0
+    routed = system.answer(X).route == 0
     assert strange[routed, 3].mean() > usual[3] + 0.3
 
 

@@ -1,4 +1,4 @@
-"""The paper's tables from the paper's runs, the ledger of finished runs, and the page."""
+"""The paper's tables from the paper's runs, the file of finished runs, and the page."""
 
 import json
 import os
@@ -13,9 +13,14 @@ import numpy as np
 import pytest
 
 from dirad.datasets import Dataset
-from dirad.experiments import published, reproduce
-from dirad.experiments.ledger import Ledger
-from dirad.experiments.protocol import (
+from dirad.plot.growth import draw_adaptation
+from dirad.plot.timeline import draw_timeline
+from dirad.streams.follow import follow
+from dirad.streams.kinds import abrupt
+from experiments.reproduction import plan, published
+from experiments.reproduction.detection_tables import owner_task
+from experiments.reproduction.figures import draw_flow
+from experiments.reproduction.protocol import (
     Probe,
     Run,
     Setting,
@@ -26,11 +31,8 @@ from dirad.experiments.protocol import (
     net_retention,
     task_retention,
 )
-from dirad.experiments.streams.follow import follow
-from dirad.experiments.streams.kinds import abrupt
-from dirad.plot.conflicts import draw_flow
-from dirad.plot.growth import draw_adaptation
-from dirad.plot.timeline import draw_timeline
+from experiments.reproduction.tables import sections
+from experiments.result_cache import ResultCache
 from streams import WIDTH, learned, samples, system_of
 
 # ------------------------------------------------------------------ the paper's own numbers
@@ -67,7 +69,7 @@ def test_the_caption_of_the_retention_table_says_the_reverse():
     assert max(published.RETENTION[0.05][0]) < 0.9
 
 
-# ------------------------------------------------------------------ the ledger
+# ------------------------------------------------------------------ the file of results
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,10 @@ class Toy:
 
 def test_a_finished_run_is_kept(tmp_path):
     path = tmp_path / "deep" / "runs.jsonl"
-    book = Ledger(path)
-    book.add("a", Toy(1, 0.1 + 0.2))
-    book.add("b", Toy(2, float("nan")))
-    again = Ledger(path)
+    cache = ResultCache(path)
+    cache.add("a", Toy(1, 0.1 + 0.2))
+    cache.add("b", Toy(2, float("nan")))
+    again = ResultCache(path)
     assert again.results["a"] == {"place": 1, "value": 0.1 + 0.2}
     assert np.isnan(again.results["b"]["value"])
 
@@ -89,29 +91,29 @@ def test_a_finished_run_is_kept(tmp_path):
 @pytest.mark.parametrize("cut", [1, 5, 30])
 def test_a_line_cut_off_is_no_line(tmp_path, cut):
     path = tmp_path / "runs.jsonl"
-    Ledger(path).add("a", Toy(1, 1.0))
-    Ledger(path).add("b", Toy(2, 2.0))
+    ResultCache(path).add("a", Toy(1, 1.0))
+    ResultCache(path).add("b", Toy(2, 2.0))
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
-    book = Ledger(path)
-    assert set(book.results) == {"a"}
-    book.add("b", Toy(2, 2.0))
+    cache = ResultCache(path)
+    assert set(cache.results) == {"a"}
+    cache.add("b", Toy(2, 2.0))
     assert path.read_bytes() == whole
-    assert set(Ledger(path).results) == {"a", "b"}
+    assert set(ResultCache(path).results) == {"a", "b"}
 
 
-def test_what_is_no_ledger_at_all_is_ignored(tmp_path):
+def test_what_is_no_file_of_results_at_all_is_ignored(tmp_path):
     path = tmp_path / "runs.jsonl"
     path.write_text('[1]\nnonsense\n{"key": "a"}\n"text"\n')
-    assert Ledger(path).results == {}
+    assert ResultCache(path).results == {}
 
 
 def test_results_of_other_code_do_not_count(tmp_path):
     path = tmp_path / "runs.jsonl"
-    Ledger(path).add("a", Toy(1, 1.0))
+    ResultCache(path).add("a", Toy(1, 1.0))
     line = json.loads(path.read_text())
     path.write_text(json.dumps(line | {"code": "other"}) + "\n")
-    assert Ledger(path).results == {}
+    assert ResultCache(path).results == {}
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,8 @@ def rechecked(path: Path, values: dict[str, float]) -> tuple[list[str], list[str
         return Timed(values[key], 2.0)
 
     keys = list(values)
-    book = Ledger(path)
-    changed = book.recheck(work, [(key,) for key in keys], keys, [key[0] for key in keys])
+    cache = ResultCache(path)
+    changed = cache.recheck(work, [(key,) for key in keys], keys, [key[0] for key in keys])
     return changed, made
 
 
@@ -149,13 +151,13 @@ def test_runs_of_other_code_count_again_where_the_first_of_their_kind_comes_out_
     path = tmp_path / "runs.jsonl"
     before = {"a1": 1.0, "a2": float("nan"), "a3": 3.0, "b1": 1.0, "b2": 2.0, "z1": 9.0}
     for key, value in before.items():
-        Ledger(path).add(key, Timed(value, 1.0))
+        ResultCache(path).add(key, Timed(value, 1.0))
     of_other_code(path)
     now = {"a1": 1.0, "a2": 7.0, "a3": 7.0, "b1": 1.5, "b2": 2.5, "c1": 5.0}
     changed, made = rechecked(path, now)
     assert changed == ["b"]
     assert made == ["a1", "b1"]
-    results = Ledger(path).results
+    results = ResultCache(path).results
     assert {key: one["value"] for key, one in results.items() if key != "a2"} == {
         "a1": 1.0, "a3": 3.0, "b1": 1.5,
     }  # fmt: skip
@@ -167,7 +169,7 @@ def test_runs_of_other_code_count_again_where_the_first_of_their_kind_comes_out_
     assert sorted(line["key"] for line in lines) == ["a1", "a2", "a3", "b1", "b1", "b2", "z1"]
     # One that came out otherwise speaks against its kind for good.
     assert rechecked(path, now | {"b2": 2.0}) == (["b"], [])
-    Ledger(path).add("b2", Timed(2.5, 1.0))
+    ResultCache(path).add("b2", Timed(2.5, 1.0))
     assert rechecked(path, now) == ([], [])
     assert sum(line.count('"key"') for line in path.open()) == 6
 
@@ -175,14 +177,17 @@ def test_runs_of_other_code_count_again_where_the_first_of_their_kind_comes_out_
 def test_runs_of_one_code_say_nothing_of_those_of_another(tmp_path):
     path = tmp_path / "runs.jsonl"
     for value in (1.0, 2.0, 3.0):
-        Ledger(path).add(f"a{value:.0f}", Timed(value, 1.0))
+        ResultCache(path).add(f"a{value:.0f}", Timed(value, 1.0))
     of_other_code(path, "first")
-    Ledger(path).add("a1", Timed(10.0, 1.0))
+    ResultCache(path).add("a1", Timed(10.0, 1.0))
     of_other_code(path, "second", only="a1")
     now = {"a1": 10.0, "a2": 20.0, "a3": 30.0}
     changed, made = rechecked(path, now)
     assert (changed, made) == (["a"], ["a1", "a2"])
-    assert {k: one["value"] for k, one in Ledger(path).results.items()} == {"a1": 10.0, "a2": 20.0}
+    assert {k: one["value"] for k, one in ResultCache(path).results.items()} == {
+        "a1": 10.0,
+        "a2": 20.0,
+    }
 
 
 def test_nothing_is_rechecked_where_there_is_nothing(tmp_path):
@@ -194,25 +199,26 @@ def test_nothing_is_rechecked_where_there_is_nothing(tmp_path):
 KILLED = """
 import sys, time
 from pathlib import Path
+sys.path.append("tests")
 from test_reproduce import Toy
-from dirad.experiments.ledger import Ledger
-from dirad.experiments.runner import run_all
+from experiments.result_cache import ResultCache
+from dirad.engine import run_all
 
 def work(place):
     time.sleep(0.05)
     return Toy(place, place / 3)
 
-book = Ledger(Path(sys.argv[1]))
-missing = [n for n in range(20) if str(n) not in book.results]
+cache = ResultCache(Path(sys.argv[1]))
+missing = [n for n in range(20) if str(n) not in cache.results]
 print(len(missing), flush=True)
-run_all(work, [(n,) for n in missing], on_result=lambda i, r: book.add(str(missing[i]), r))
+run_all(work, [(n,) for n in missing], on_result=lambda i, r: cache.add(str(missing[i]), r))
 """
 
 
 def test_killed_at_any_moment_nothing_is_lost_and_nothing_made_twice(tmp_path):
     path = tmp_path / "runs.jsonl"
     command = [sys.executable, "-c", KILLED, str(path)]
-    here = os.path.dirname(__file__)
+    here = os.path.dirname(os.path.dirname(__file__))  # the root, for `experiments`
     for wait in (0.3, 0.45):
         process = subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE)
         assert process.stdout is not None
@@ -230,11 +236,11 @@ def test_killed_at_any_moment_nothing_is_lost_and_nothing_made_twice(tmp_path):
 
 
 def test_the_plan_has_every_run_once_and_long_ones_first():
-    jobs = reproduce.planned("paper", reproduce.PARTS, 8, 3, 0)
-    assert len({Ledger.key(*job) for job in jobs}) == len(jobs) == 2 + 8 + 32 + 32 + 32
+    jobs = plan.planned("paper", plan.PARTS, 8, 3, 0)
+    assert len({ResultCache.key(*job) for job in jobs}) == len(jobs) == 2 + 8 + 32 + 32 + 32
     assert jobs[0][0].side == 28
-    assert len(reproduce.planned("paper", ["main"], 8, 3, 0)) == 32
-    assert len(reproduce.planned("default", ["main"], 8, 3, 0)) == 8
+    assert len(plan.planned("paper", ["main"], 8, 3, 0)) == 32
+    assert len(plan.planned("default", ["main"], 8, 3, 0)) == 8
     settings = jobs[2][0].settings()
     assert settings.l0.batch_size == settings.l1.batch_size == 300
 
@@ -266,23 +272,23 @@ def test_the_page_stands_on_any_runs():
         runs.append(toy_run(replace(base, T_CP=T_CP, connectivity="top_down"), 3, missed))
     runs.append(toy_run(replace(base, T_CP=0.05, batch_size=300), 0))
     runs.append(toy_run(replace(base, T_CP=0.05, side=28), 0, (True, False, False)))
-    tables = reproduce.sections(runs)
+    tables = sections(runs)
     titles = [table.title for table in tables]
     assert len(titles) == len(set(titles))
     text = json.dumps(tables)
     assert "1/1" in text  # the run that missed a task
     assert "nan" not in text.replace("chance", "")
     missing = next(one for one in runs if one.setting.connectivity == "top_down")
-    assert [reproduce.owner_task(missing, model) for model in (0, 1, 2)] == [0, 2, None]
-    ours = reproduce.sections([toy_run(Setting(preset="default"), n) for n in range(3)])
+    assert [owner_task(missing, model) for model in (0, 1, 2)] == [0, 2, None]
+    ours = sections([toy_run(Setting(preset="default"), n) for n in range(3)])
     assert ours[0].rows[0]["T3"].startswith("0.91")
 
 
-def test_runs_survive_the_ledger(tmp_path):
+def test_runs_survive_their_file(tmp_path):
     one = toy_run(Setting(), 4)
-    book = Ledger(tmp_path / "runs.jsonl")
-    book.add("key", one)
-    assert reproduce.restored(Ledger(tmp_path / "runs.jsonl").results["key"]) == one
+    cache = ResultCache(tmp_path / "runs.jsonl")
+    cache.add("key", one)
+    assert plan.restored(ResultCache(tmp_path / "runs.jsonl").results["key"]) == one
 
 
 def test_batches_hold_as_many_of_each_class():
@@ -326,4 +332,4 @@ def test_a_system_follows_a_stream(tmp_path):
     assert moments[30].p < 0.01
     assert moments[30].model == 1
     assert moments[59].accuracy > 0.9
-    draw_timeline(moments, stream.classes, system.events).savefig(tmp_path / "timeline.png")
+    draw_timeline(moments, stream.classes, system.journal.events).savefig(tmp_path / "timeline.png")

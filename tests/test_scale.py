@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dirad.cli import run as command
 from dirad.core.order import LENGTH, new_plan
-from dirad.experiments.scale import clock, models, plan, simulate, tables
-from dirad.experiments.scale.growth import measure_edges, measure_inputs
-from dirad.experiments.scale.planted import network_of, planted
-from dirad.experiments.scale.power_law import PowerLaw, fit_power_law
-from dirad.experiments.scale.stream import (
+from dirad.preval.system import System
+from experiments.commands import run as command
+from experiments.scale import clock, models, plan, simulate, tables
+from experiments.scale.figures import Curve, Panel, draw_costs
+from experiments.scale.growth import measure_edges, measure_inputs
+from experiments.scale.planted import network_of, planted
+from experiments.scale.power_law import PowerLaw, fit_power_law
+from experiments.scale.stream import (
     CLASSES,
     INPUTS,
     STAY,
@@ -27,9 +29,7 @@ from dirad.experiments.scale.stream import (
     read_stream,
     write_stream,
 )
-from dirad.experiments.scale.targets import measure_targets
-from dirad.preval.system import System
-from dirad.report.scale import Curve, Panel, draw_costs
+from experiments.scale.targets import measure_targets
 
 # ------------------------------------------------------------------ laws
 
@@ -224,15 +224,15 @@ def test_what_was_measured_is_not_measured_again(tmp_path, monkeypatch):
         return plan.Measured(part, [{"size": size} for size in sizes])
 
     monkeypatch.setattr(plan, "measure", measure)
-    ledger = tmp_path / "scale.jsonl"
+    path = tmp_path / "scale.jsonl"
     jobs = plan.planned(["edges", "models"], plan.QUICK, 0)
-    first = plan.execute(jobs[:2], ledger)
+    first = plan.execute(jobs[:2], path)
     assert first == {"edges": [{"size": 100}, {"size": 300}]}
-    whole = plan.execute(jobs, ledger)
+    whole = plan.execute(jobs, path)
     assert len(made) == len(jobs) == 5
     assert whole["permuted"] == [{"size": 1}, {"size": 2}]
-    assert plan.kept(jobs, ledger) == whole
-    assert plan.kept(plan.planned(["inputs"], plan.QUICK, 0), ledger) == {}
+    assert plan.kept(jobs, path) == whole
+    assert plan.kept(plan.planned(["inputs"], plan.QUICK, 0), path) == {}
 
 
 # ------------------------------------------------------------------ tables and pictures

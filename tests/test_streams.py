@@ -13,12 +13,13 @@ from rich.console import Console
 from dirad import cli
 from dirad.cli.stream import view_of
 from dirad.datasets import Dataset
-from dirad.experiments.streams import kinds, scoring, summary
-from dirad.experiments.streams.follow import Moment, follow
-from dirad.experiments.streams.kinds import KINDS, NEVER
-from dirad.experiments.streams.scoring import MISSED, Part
 from dirad.plot.timeline import draw_timeline
 from dirad.preval.events import Event
+from dirad.streams import detection, kinds, summary
+from dirad.streams import run as streams
+from dirad.streams.detection import MISSED, Part
+from dirad.streams.follow import Moment, follow
+from dirad.streams.kinds import KINDS, NEVER
 
 EACH = 500  # training samples of a class
 
@@ -277,18 +278,18 @@ def opened(*batches):
 
 def test_a_perfect_learner():
     moments = told("000111000222", "000111000222", "nkknkkkkknkk")
-    found = scoring.detection(moments, opened(0, 3, 9))
+    found = detection.detection(moments, opened(0, 3, 9))
     assert found == ([0, 0, 0], 0, 1, 0)
     assert found.missed == 0
-    assert scoring.precision_and_recall(moments) == (1.0, 1.0)
+    assert detection.precision_and_recall(moments) == (1.0, 1.0)
 
 
 def test_a_learner_that_notices_nothing():
     moments = told("000111000", "000000000", "nllllllkk")
-    found = scoring.detection(moments, opened(0))
+    found = detection.detection(moments, opened(0))
     assert found.delays == [MISSED, MISSED]
     assert (found.missed, found.false_alarms, found.reopened) == (2, 0, 0)
-    precision, recall = scoring.precision_and_recall(moments)
+    precision, recall = detection.precision_and_recall(moments)
     assert np.isnan(precision)
     assert recall == 0.0
 
@@ -296,127 +297,127 @@ def test_a_learner_that_notices_nothing():
 def test_delays_false_alarms_and_tasks_opened_again():
     #                0   4   8    12
     moments = told("0000" + "1111" + "0000" + "1111", "0002" + "2233" + "3344" + "4333")
-    found = scoring.detection(moments, opened(0, 1, 3, 6, 10))
+    found = detection.detection(moments, opened(0, 1, 3, 6, 10))
     # Task 1 after two batches; task 0 after two, by a new model; task 1 goes home after one.
     assert found.delays == [2, 2, 1]
     assert found.false_alarms == 2  # at 1 and 3
     assert (found.recurrences, found.reopened) == (2, 1)
     # Said at 3, 6, 10, 13; true at 4, 8, 12.
-    assert scoring.precision_and_recall(moments) == (0.0, 0.0)
+    assert detection.precision_and_recall(moments) == (0.0, 0.0)
     home_first = told("00001111" + "0000", "00001111" + "0022")
-    found = scoring.detection(home_first, opened(0, 4, 10))
+    found = detection.detection(home_first, opened(0, 4, 10))
     assert (found.delays, found.false_alarms, found.reopened) == ([0, 0], 1, 0)
 
 
 def test_a_task_that_was_missed_has_a_home_but_is_not_opened_again():
     moments = told("00112211", "00001100")  # task 1 was missed, and learned by model 0
-    found = scoring.detection(moments, opened(0, 4))
+    found = detection.detection(moments, opened(0, 4))
     assert found == ([MISSED, 0, 0], 0, 0, 0)
     moments = told("00112211", "00001122")
-    found = scoring.detection(moments, opened(0, 4, 6))
+    found = detection.detection(moments, opened(0, 4, 6))
     assert found == ([MISSED, 0, 0], 0, 0, 0)
 
 
 def test_a_model_that_was_merged_has_an_heir():
     moments = told("001122110", "001122000")
     merged = [*opened(0, 2, 4), Event(5, "merged", 0, {"model": 1})]
-    assert [visit.home for visit in scoring.visits(moments, merged)] == [-1, -1, -1, 0, 0]
-    assert scoring.detection(moments, merged).delays == [0, 0, 0, MISSED]
+    assert [visit.home for visit in detection.visits(moments, merged)] == [-1, -1, -1, 0, 0]
+    assert detection.detection(moments, merged).delays == [0, 0, 0, MISSED]
     removed = [*opened(0, 2, 4, 6), Event(5, "removed", 1)]
-    found = scoring.detection(told("00112211", "00112233"), removed)
+    found = detection.detection(told("00112211", "00112233"), removed)
     assert found == ([0, 0, 0], 0, 0, 0)  # there was nothing left to go back to
-    assert scoring.undone(merged) == scoring.undone(removed) == 1
+    assert detection.undone(merged) == detection.undone(removed) == 1
 
 
 def test_gradual_changes():
     rising = [(1 - s, s, 0.0, 0.0) for s in (0.2, 0.4, 0.6, 0.8)]
     moments = told(["0", "0", *rising, "1", "1"], "00001111", "nkkmnkkk")
-    assert scoring.parts(moments) == [Part(0, 0, 1), Part(1, 2, 7)]
-    assert scoring.detection(moments, opened(0, 4)).delays == [2]
+    assert detection.parts(moments) == [Part(0, 0, 1), Part(1, 2, 7)]
+    assert detection.detection(moments, opened(0, 4)).delays == [2]
     # True: 2 to 5; said: 3 and 4.
-    assert scoring.precision_and_recall(moments) == (1.0, 0.5)
+    assert detection.precision_and_recall(moments) == (1.0, 0.5)
 
 
 def test_tasks_mixed_for_good_are_no_part():
     mixed = [(0.5, 0.5, 0.0, 0.0), (0.4, 0.6, 0.0, 0.0), (0.6, 0.4, 0.0, 0.0)]
     moments = told(["0", "0", "1", "1", *mixed], "0011··2", "nknkmmn", [0.5, 1, 0, 1, 1, 0.5, 0])
-    assert scoring.parts(moments) == [Part(0, 0, 1), Part(1, 2, 3)]
-    found = scoring.detection(moments, opened(0, 2, 6))
+    assert detection.parts(moments) == [Part(0, 0, 1), Part(1, 2, 3)]
+    found = detection.detection(moments, opened(0, 2, 6))
     assert (found.delays, found.false_alarms) == ([0], 1)
-    assert scoring.precision_and_recall(moments) == (1.0, 1.0)
-    assert scoring.mixed_accuracy(moments) == 0.5
-    assert np.isnan(scoring.mixed_accuracy(moments[:4]))
-    assert scoring.mixed_accuracy(moments[4:]) == 0.5  # there is no part at all
-    assert scoring.prequential_accuracy(moments) == pytest.approx(4 / 7)
+    assert detection.precision_and_recall(moments) == (1.0, 1.0)
+    assert detection.mixed_accuracy(moments) == 0.5
+    assert np.isnan(detection.mixed_accuracy(moments[:4]))
+    assert detection.mixed_accuracy(moments[4:]) == 0.5  # there is no part at all
+    assert detection.prequential_accuracy(moments) == pytest.approx(4 / 7)
     nan_first = told("000", "000", "nll", [float("nan"), 0.5, 1.0])
-    assert scoring.prequential_accuracy(nan_first) == 0.75
+    assert detection.prequential_accuracy(nan_first) == 0.75
 
 
 def test_a_change_inside_a_batch_begins_with_it():
     moments = told(["0", "0", (0.6, 0.4, 0, 0), "1", "1"], "00011")
-    assert scoring.parts(moments) == [Part(0, 0, 1), Part(1, 2, 4)]
-    assert scoring.detection(moments, opened(0, 3)).delays == [1]
+    assert detection.parts(moments) == [Part(0, 0, 1), Part(1, 2, 4)]
+    assert detection.detection(moments, opened(0, 3)).delays == [1]
 
 
 def test_a_new_task_that_goes_on_is_no_change():
     moments = told("000111", "000112", "nnnnnn")  # said at 3 and 5; true at 3
-    assert scoring.precision_and_recall(moments) == (0.5, 1.0)
+    assert detection.precision_and_recall(moments) == (0.5, 1.0)
 
 
 def test_batches_that_no_model_takes_are_no_switch():
     moments = told("0001", "0·01", "nmkk")
-    assert scoring.switches(moments) == [False, False, False, True]
+    assert detection.switches(moments) == [False, False, False, True]
     moments = told("0011", "0·11", "nmkk")
-    assert scoring.switches(moments) == [False, False, True, False]
+    assert detection.switches(moments) == [False, False, True, False]
 
 
-# ------------------------------------------------------------------ whole lives
+# ------------------------------------------------------------------ whole runs
 
 
 @pytest.fixture
 def faked(monkeypatch):
-    monkeypatch.setattr(scoring, "new_system", Fake)
-    monkeypatch.setattr(scoring, "source", lambda name: DATA)
+    monkeypatch.setattr(streams, "new_system", Fake)
+    monkeypatch.setattr(streams, "source", lambda name: DATA)
     monkeypatch.setattr("dirad.cli.stream.warm_up", lambda *_: None)
 
 
 @pytest.mark.usefixtures("faked")
-def test_a_life():
-    life = scoring.measure("recurring", seed=3, data="digits", tasks=2, per_task=400)
-    assert (life.kind, life.data, life.seed, life.batches) == ("recurring", "digits", 3, 12)
-    assert (life.delays, life.missed, life.false_alarms) == ([0, 0], 0, 0)
-    assert (life.recurrences, life.reopened, life.undone) == (1, 0, 0)
-    assert (life.precision, life.recall) == (1.0, 1.0)
-    assert life.prequential == pytest.approx(10 / 11)
-    assert life.accuracy == life.finished == 1.0
-    assert (life.models, life.parameters) == (2, 7)
-    json.dumps(dataclasses.asdict(life))
-    mixed = scoring.measure("mixed", data="digits", tasks=2, per_task=200)
+def test_a_run():
+    scores = streams.measure("recurring", seed=3, data="digits", tasks=2, per_task=400)
+    assert (scores.kind, scores.data, scores.seed, scores.batches) == ("recurring", "digits", 3, 12)
+    assert (scores.delays, scores.missed, scores.false_alarms) == ([0, 0], 0, 0)
+    assert (scores.recurrences, scores.reopened, scores.undone) == (1, 0, 0)
+    assert (scores.precision, scores.recall) == (1.0, 1.0)
+    assert scores.prequential == pytest.approx(10 / 11)
+    assert scores.accuracy == scores.finished == 1.0
+    assert (scores.models, scores.parameters) == (2, 7)
+    json.dumps(dataclasses.asdict(scores))
+    mixed = streams.measure("mixed", data="digits", tasks=2, per_task=200)
     assert mixed.mixed == 1.0
     assert mixed.recall == 1.0
 
 
 def test_streams_of_small_digits_are_shorter():
-    stream = scoring.new_stream("short", "digits", 0)
+    stream = streams.new_stream("short", "digits", 0)
     assert (len(stream.y), stream.batch_size) == (5 * 400, 50)
-    assert scoring.new_stream("abrupt", "digits", 0, 2, 300).n_batches == 6
+    assert streams.new_stream("abrupt", "digits", 0, 2, 300).n_batches == 6
 
 
 @pytest.mark.usefixtures("faked")
-def test_tables_of_lives():
-    lived = scoring.run("recurring", data="digits", tasks=2, per_task=400)
-    rows = summary.what_happened(lived)
+def test_tables_of_runs():
+    found = streams.run_kind("recurring", data="digits", tasks=2, per_task=400)
+    rows = summary.what_happened(found)
     assert [row["batches"] for row in rows] == ["0–3", "4–7", "8–11"]
     assert [row["by"] for row in rows] == ["a new model", "a new model", "model 0"]
-    bad = dataclasses.replace(lived.life, seed=1, delays=[3, -1], missed=1, undone=1)
-    rows = summary.table([lived.life, bad], summary.noticed)
+    bad = dataclasses.replace(found.scores, seed=1, delays=[3, -1], missed=1, undone=1)
+    rows = summary.table([found.scores, bad], summary.noticed)
     assert [row["seed"] for row in rows] == ["0", "1", "all 2"]
     assert [row["missed"] for row in rows] == ["0/2", "1/2", "1/4"]
     assert [row["delay"] for row in rows] == ["0.0 ± 0.0", "3.0", "1.0 ± 1.7"]
     assert rows[1]["models"] == "2 (1 undone)"
     assert rows[2]["re-opened"] == "0/2"
-    assert "mixed" not in summary.table([lived.life], summary.answered)[0]
-    assert "mixed" in summary.answered([lived.life])
+    assert "mixed" not in summary.table([found.scores], summary.answered)[0]
+    assert "mixed" in summary.answered([found.scores])
 
 
 @pytest.mark.usefixtures("faked")
@@ -428,7 +429,7 @@ def test_the_command(capsys, tmp_path):
     record = json.loads(text)
     assert record == json.loads((tmp_path / "stream-gradual-digits.json").read_text("utf-8"))
     assert record["command"].startswith("dirad stream --kind gradual --data digits")
-    assert [life["seed"] for life in record["runs"]] == [0, 1]
+    assert [one["seed"] for one in record["runs"]] == [0, 1]
     noticed, answers, happened = record["sections"]
     assert [row["seed"] for row in noticed["rows"]] == ["0", "1", "all 2"]
     assert all(0 < float(row["test, at the end"][:5]) <= 1 for row in answers["rows"])

@@ -11,8 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from rich.console import Console
 
 from dirad.core.propagate import respond
-from dirad.experiments import xor
-from dirad.report.story import draw_stages, print_stages
+from experiments.xor import stages as xor
+from experiments.xor.figures import draw_stages, print_stages
 
 
 @pytest.fixture(scope="module", params=[0, 1, 2])

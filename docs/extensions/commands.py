@@ -1,33 +1,39 @@
-"""The directive `commands`: the help of commands of `dirad`, as sections of a page."""
+"""The directive `commands`: the help of commands, of `dirad` or the experiments, as sections."""
 
 import re
 from typing import Any
 
+from cyclopts import App
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from dirad.cli import app as command_line
+from dirad.cli import app as dirad
+from experiments.commands import app as experiments
+
+PROGRAMS = {"dirad": dirad, "experiments": experiments}
 
 
 class Commands(SphinxDirective):
-    """The names of commands, one a line; each becomes a section."""
+    """``{commands} dirad`` with the names of commands, one per line; each becomes a section."""
 
+    required_arguments = 1
     has_content = True
 
     def run(self) -> list[nodes.Node]:
         """Return a section per command."""
         names = [line.strip() for line in self.content if line.strip()]
-        text = "\n\n".join(described(name) for name in names)
+        text = "\n\n".join(described(PROGRAMS[self.arguments[0]], name) for name in names)
         return self.parse_text_to_nodes(text, allow_section_headings=True)
 
 
-def described(name: str) -> str:
-    """Return the help of a command in Markdown, its heading of the third level."""
-    text = command_line[name].generate_docs(output_format="markdown", heading_level=3)
-    text = text.replace(f"### {name}\n", f"### dirad {name}\n", 1)
-    text = text.replace(f"```console\n{name} ", f"```text\ndirad {name} ", 1)
-    text = re.sub(r"^```$\n(?=dirad )", "```sh\n", text, flags=re.MULTILINE)
+def described(program: App, name: str) -> str:
+    """Return the help of a command in Markdown, with a heading of the third level."""
+    call = f"{program.name[0]} {name}"
+    text = program[name].generate_docs(output_format="markdown", heading_level=3)
+    text = text.replace(f"### {name}\n", f"### {call}\n", 1)
+    text = text.replace(f"```console\n{name} ", f"```text\n{call} ", 1)
+    text = re.sub(rf"^```$\n(?={call}\b)", "```sh\n", text, flags=re.MULTILINE)
     return text.replace("**Parameters**:", "")
 
 

@@ -90,6 +90,17 @@ def digit_pair(dataset: Dataset, a: int, b: int) -> Dataset:
     )
 
 
+def small_digits() -> Dataset:
+    """Return the 8 × 8 digits that come with scikit-learn, a third of them for testing."""
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    X, y = load_digits(return_X_y=True)
+    X = (X / 16).astype(np.float32)
+    fit, held = train_test_split(np.arange(len(y)), test_size=1 / 3, random_state=0, stratify=y)
+    return Dataset(X[fit], y[fit], X[held], y[held])
+
+
 def _load(name: str, size: int, folder: str | os.PathLike[str] | None) -> Dataset:
     if size < 1 or 28 % size:
         raise ValueError(f"size must divide 28 (28 or 14, say), not {size}")

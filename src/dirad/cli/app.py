@@ -53,22 +53,26 @@ dirad fit day1.csv --target fault --continual
 dirad learn model.dirad day2.csv            # what was recognized, what was new
 ```
 
-Experiments, each with its baselines beside it. Tables are printed, and written with pictures to a
-folder in `results`:
+See it work. Tables are printed, and written with pictures to a folder in `results`:
 
 ```
 dirad demo                          # grow three networks and watch
-dirad parity --bits 2-4 --seeds 5   # conflict, the hardest kind
-dirad pairs --pairs 5 --edges 15    # MNIST: accuracy at equal size
 dirad stream gradual --data digits  # tasks change unannounced: what is noticed
-dirad reproduce --runs 2            # the paper's tables on changing tasks
-dirad compare --data digits         # ours beside its peers
 ```
+
+The experiments (the paper's tables, comparisons with other methods) are in the repository:
+`python -m experiments --help`, run from a checkout of it.
 
 `dirad fit --help` tells more of a command, `dirad --install-completion` lets your shell complete
 them. Exit codes: 0 done, 1 failed, 2 wrongly asked, 130 stopped.""",
 )
 app.register_install_completion_command()
+
+
+EXPERIMENTS = (  # commands of earlier versions that are now in the repository's `experiments`
+    "xor", "parity", "pairs", "digits", "tabular", "ablate", "alarms", "reproduce", "compare",
+    "scale",
+)  # fmt: skip
 
 
 class Usage(Exception):
@@ -101,7 +105,7 @@ class Output:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Common(Output):
-    """Options of every experiment."""
+    """Options of commands that make many runs."""
 
     seed: Annotated[NaturalInt, Parameter(help="First random seed; others count on from it.")] = 0
     workers: Annotated[
@@ -146,6 +150,7 @@ class Outcome:
     pictures: Mapping[str, "Figure"] = field(default_factory=dict)
     variant: str = ""  # appended to the names of files, so that variants do not overwrite another
     file: str = ""  # the name of files, where it is not the command's
+    program: str = "dirad"  # that the command belongs to, as one calls it
 
     @property
     def stem(self) -> str:
@@ -206,15 +211,6 @@ def as_json(record: Any) -> str:
     return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def tell_changed(common: Output, kinds: Sequence[str]) -> None:
-    """Say which runs must be made again, since the first of their kind came out otherwise."""
-    console = stderr(common)
-    for kind in kinds:
-        console.print(f"Came out otherwise, and is made anew: {kind}", markup=False)
-    if not kinds:
-        console.print("Nothing came out otherwise.")
-
-
 def worker_count(common: Common) -> int:
     from dirad.engine import cores
 
@@ -238,25 +234,6 @@ def chosen_engine(common: Common) -> Iterator[None]:
     limit = common.time_limit or ANSWER_WITHIN
     with on_ray(common.address, worker_count(common), answer_within=limit):
         yield
-
-
-def read_numbers(text: str, option: str, least: int, most: int) -> list[int]:
-    """Read numbers such as 2-4,8 and return them rising, each once.
-
-    >>> read_numbers("2-4,8", "--bits", 2, 12)
-    [2, 3, 4, 8]
-    """
-    found: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        try:
-            low, high = int(first), int(last or first)
-        except ValueError:
-            raise Usage(f"{option} takes numbers such as 4 or 2-4,8, not {text!r}") from None
-        if low > high or low < least or high > most:
-            raise Usage(f"{option} takes numbers from {least} to {most}, not {part.strip()!r}")
-        found.update(range(low, high + 1))
-    return sorted(found)
 
 
 @contextmanager
@@ -299,7 +276,7 @@ def _check_folder(folder: Path) -> None:
 
 def warm_up(output: Output, *presets: str) -> None:
     """Load the kernels; if that takes longer than a cache does, say what is going on."""
-    from dirad.experiments.runner import warm
+    from dirad.estimators.warm_up import warm_up as load_kernels
 
     console = stderr(output)
     with console.status("loading kernels") as status:
@@ -313,7 +290,7 @@ def warm_up(output: Output, *presets: str) -> None:
         timer.start()
         try:
             for preset in presets or ("default",):
-                warm(preset)
+                load_kernels(preset)
         finally:
             timer.cancel()
 
@@ -359,7 +336,7 @@ def _record(outcome: Outcome) -> dict[str, Any]:
         elif value is not False:
             flags.append(f"--{name} {value}")
     return {
-        "command": " ".join(["dirad", outcome.command, *flags]),
+        "command": " ".join([outcome.program, outcome.command, *flags]),
         "title": outcome.title,
         "options": dict(outcome.options),
         "versions": {
@@ -388,9 +365,9 @@ def _plain(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; errors become one line on standard error."""
-    code = _performed(arguments)
+def run(arguments: Sequence[str] | None = None, program: App = app) -> int:
+    """Run a command of a program and return its exit code; an error becomes one line on stderr."""
+    code = _performed(arguments, program)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -401,20 +378,24 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _performed(arguments: Sequence[str] | None) -> int:
+def _performed(arguments: Sequence[str] | None, program: App) -> int:
     """Run a command; return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if program is app and given and given[0] in EXPERIMENTS:
+        moved = f"`dirad {given[0]}` is now `python -m experiments {given[0]}`"
+        return _fail(f"{moved}, run from a checkout of the repository", USAGE)
     try:
-        command, bound, *_ = app.parse_args(arguments, exit_on_error=False, print_error=False)
-        given = [value for value in bound.arguments.values() if isinstance(value, Output)]
+        command, bound, *_ = program.parse_args(given, exit_on_error=False, print_error=False)
+        outputs = [value for value in bound.arguments.values() if isinstance(value, Output)]
         common = bound.arguments.get("common", DEFAULTS)
         engine = nullcontext()  # only experiments choose one: the others start sooner without
         if "common" in signature(command).parameters:
             _check_folder(common.out or Path("results") / command.__name__)
             engine = chosen_engine(common)
-        with quiet_warnings(*given), engine:
+        with quiet_warnings(*outputs), engine:
             command(*bound.args, **bound.kwargs)
     except (CycloptsError, Usage) as error:
-        return _fail(f"{_line(error)} (see {_asked(arguments)} --help)", USAGE)
+        return _fail(f"{_line(error)} (see {_called(given, program)} --help)", USAGE)
     except BrokenPipeError:
         _stop_printing()
     except Stopped as error:
@@ -482,10 +463,10 @@ def _line(error: object) -> str:
     return " ".join(str(error).split())
 
 
-def _asked(arguments: Sequence[str] | None) -> str:
-    """Return the command that was asked for, as one calls it."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    return f"dirad {given[0]}" if given and given[0] in app else "dirad"
+def _called(arguments: Sequence[str], program: App) -> str:
+    """Return the program, with the command that was asked for if there is such a command."""
+    name = program.name[0]
+    return f"{name} {arguments[0]}" if arguments and arguments[0] in program else name
 
 
 def _fail(message: str, code: int) -> int:
@@ -493,13 +474,13 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def main() -> None:
+def main(program: App = app) -> None:
     """Run the command line and leave with its exit code.
 
     Told to end, it does so as after Ctrl-C: with a checkpoint, and its workers end with it.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(run())
+    sys.exit(run(program=program))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The command `dirad demo`: everything in a few minutes."""
+"""The command that shows everything in a few minutes."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.live import Live
@@ -13,20 +13,26 @@ from dirad.report.tables import Section
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dirad.experiments.demo import Problem, Story
-    from dirad.experiments.runner import Grown
-    from dirad.experiments.streams.follow import Moment
+    from dirad.demo.problems import Grown, Problem
+    from dirad.demo.story import Story
     from dirad.growth.state import State
     from dirad.preval.system import System
+    from dirad.streams.follow import Moment
+
+BESIDE = (
+    "Accuracy: on all patterns; for digits on test samples. Edges: all weights, biases apart. "
+    "Beside: a perceptron that solves the task with the same seed (the smaller of n and 2n "
+    "hidden units that does), and logistic regression on the pixels that greedy choice finds "
+    "best."
+)
 
 
 @app.command
 def demo(*, quick: Flag = False, common: Common = DEFAULTS) -> None:
-    """Watch three networks grow, and a system that detects new tasks by itself.
+    """Three networks grow before your eyes; then tasks arrive unannounced, and are noticed.
 
-    The networks learn XOR, the parity of six bits, and to tell the digits 4 and 9 apart. Then comes
-    a stream of digits: two classes, two others, two others again, and finally the first two once
-    more. The system is not told when the task changes.
+    First XOR, parity of six bits, and the digits 4 and 9. Then a stream of digits: two at a time,
+    two others, two others again, and then the first ones once more. Nobody tells the system.
 
     ```
     dirad demo
@@ -36,99 +42,84 @@ def demo(*, quick: Flag = False, common: Common = DEFAULTS) -> None:
     Parameters
     ----------
     quick
-        Use scikit-learn's 8 × 8 digits instead of MNIST.
+        scikit-learn's 8 × 8 digits instead of MNIST.
     """
-    from dirad.experiments import demo as experiment
+    from dirad.demo.problems import compare, problems
 
     warm_up(common)
-    problems, remark = experiment.problems(quick)
-    grown = _grow_live(problems, common)
-    with spinner(common, "fitting the baselines"):
-        rows = [
-            experiment.compare(*each, common.seed) for each in zip(problems, grown, strict=True)
-        ]
-    story = _live_through(quick, common)
+    posed, remark = problems(quick)
+    grown = _grow_live(posed, common)
+    with spinner(common, "fitting what they are compared with"):
+        rows = [compare(*each, common.seed) for each in zip(posed, grown, strict=True)]
+    story = _follow_live(quick, common)
     outcome = Outcome(
         "demo",
         {"quick": quick, "seed": common.seed},
         "Networks grown from nothing, tasks noticed by themselves",
-        [*_network_sections(problems, grown, rows, remark), *_stream_sections(story, quick)],
-        pictures=_pictures(problems, grown, story),
+        [
+            Section("Three networks, grown from nothing", rows, f"{BESIDE} {remark}"),
+            _equations(posed[:2], grown[:2]),
+            *_told(story, quick),
+        ],
+        pictures=_pictures(posed, grown, story),
     )
     deliver(outcome, common)
 
 
-def _network_sections(
-    problems: Sequence["Problem"],
-    grown: Sequence["Grown"],
-    rows: Sequence[Mapping[str, Any]],
-    remark: str,
-) -> list[Section]:
-    """Return the tables about the three networks."""
+def _equations(problems: Sequence["Problem"], grown: Sequence["Grown"]) -> Section:
     from dirad.core.describe import equations
 
-    note = (
-        "Accuracy: on all patterns; for digits on test samples. Edges: all weights without biases. "
-        "Baselines: a perceptron that solves the task with the same seed (the smaller of n and 2n "
-        "hidden units that does), and logistic regression on the pixels that greedy selection "
-        f"finds best. {remark}"
-    )
-    written = [
+    rows = [
         {"problem": problem.name, "equation": line}
-        for problem, result in zip(problems[:2], grown[:2], strict=True)
+        for problem, result in zip(problems, grown, strict=True)
         for line in equations(result.network)
     ]
-    return [
-        Section("Three networks, grown from nothing", rows, note.strip()),
-        Section("The networks for XOR and parity, written out", written),
-    ]
+    return Section("The networks for XOR and parity, written out", rows)
 
 
-def _stream_sections(story: "Story", quick: bool) -> list[Section]:
-    """Return the tables about the stream of tasks."""
-    from dirad.experiments import demo as experiment
+def _told(story: "Story", quick: bool) -> list[Section]:
+    """Return the tables of the stream."""
+    from dirad.demo.story import against_the_paper, what_happened
 
     system = story.system
-    noticed = (
-        "p: probability that a batch of a model's own task is this unusual. If it is below "
-        f"{system.settings.false_alarms:g} for all models, a new model is opened."
-    )
-    accuracy = (
-        f"{len(system.models)} models with {system.n_parameters:,} parameters in all. One run; the "
-        "paper's values are means of eight (dirad reproduce computes them again)."
-    )
-    if quick:
-        accuracy += " The paper uses the digits of MNIST; these are smaller."
     return [
         Section(
-            "A stream of tasks: what the system noticed", experiment.what_happened(story), noticed
+            "A stream of tasks: what the system noticed",
+            what_happened(story),
+            "p: probability that a model's own task shows so unusual a batch. Where it is too "
+            f"small ({system.settings.false_alarms:g}) for all models, a new one is opened.",
         ),
-        Section("Accuracy on all digits so far", experiment.against_the_paper(story), accuracy),
+        Section(
+            "Accuracy on all digits so far",
+            against_the_paper(story),
+            f"{len(system.models)} models with {system.n_parameters:,} parameters in all. One "
+            "run; the paper's are means of eight (`python -m experiments reproduce` makes them "
+            "again)." + (" The paper's digits are MNIST's, these are smaller." if quick else ""),
+        ),
     ]
 
 
 def _pictures(
     problems: Sequence["Problem"], grown: Sequence["Grown"], story: "Story"
 ) -> dict[str, "Figure"]:
-    """Return plots of the networks and of the stream."""
     from dirad.plot.growth import draw_adaptation, draw_growth
     from dirad.plot.network import draw_network
     from dirad.plot.timeline import draw_timeline
 
-    pictures: dict[str, Figure] = {}
+    drawn: dict[str, Figure] = {}
     for problem, result in zip(problems, grown, strict=True):
-        shape = problem.image_shape
-        pictures[f"{problem.key}-network"] = draw_network(result.network, image_shape=shape)
-        pictures[f"{problem.key}-growth"] = draw_growth(result.history, title=problem.name)
+        network = draw_network(result.network, image_shape=problem.image_shape)
+        drawn[f"{problem.key}-network"] = network
+        drawn[f"{problem.key}-growth"] = draw_growth(result.history, title=problem.name)
     system = story.system
-    pictures["stream-timeline"] = draw_timeline(story.moments, story.classes, system.journal.events)
-    pictures["stream-model"] = draw_adaptation(system.models[0])
-    return pictures
+    drawn["stream-timeline"] = draw_timeline(story.moments, story.classes, system.journal.events)
+    drawn["stream-model"] = draw_adaptation(system.models[0])
+    return drawn
 
 
-def _live_through(quick: bool, common: Common) -> "Story":
-    """Run the stream, and show its state in one line."""
-    from dirad.experiments.demo import live_through
+def _follow_live(quick: bool, common: Common) -> "Story":
+    """Let a system follow the stream, with one line that says what is going on."""
+    from dirad.demo.story import follow_story
 
     with Live(console=stderr(common), refresh_per_second=10, transient=True) as live:
 
@@ -139,16 +130,14 @@ def _live_through(quick: bool, common: Common) -> "Story":
                 f"({moment.phase})   models {models}   accuracy {moment.accuracy:.2f}"
             )
 
-        return live_through(common.seed, quick, show)
+        return follow_story(common.seed, quick, show)
 
 
 def _grow_live(problems: Sequence["Problem"], common: Common) -> list["Grown"]:
-    """Grow one network after the other, and show error, nodes and edges as they change."""
-    from dirad.experiments.pairs import standardize
-    from dirad.experiments.runner import grow
+    """Grow one network after the other, showing error, nodes and edges as they change."""
+    from dirad.demo.problems import solve
     from dirad.growth.state import PHASE, SMOOTHED
     from dirad.history import PHASE_NAMES
-    from dirad.params import preset
 
     lines: dict[str, tuple[str, ...]] = {p.name: ("waiting", *[""] * 4) for p in problems}
 
@@ -176,10 +165,5 @@ def _grow_live(problems: Sequence["Problem"], common: Common) -> list["Grown"]:
                 )
                 live.update(table())
 
-            X, usable = standardize(problem.X)
-            params = preset("default", max_edges=problem.max_edges)
-            targets = problem.y[:, None].astype(float)
-            grown.append(
-                grow(X, targets, params, common.seed, usable=usable, report=show, chunk=25)
-            )
+            grown.append(solve(problem, common.seed, show))
     return grown

@@ -1,7 +1,6 @@
-"""The command `dirad stream`: streams of tasks that change in different ways."""
+"""The command that follows streams whose tasks change in many ways."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -27,10 +26,12 @@ from dirad.cli.app import (
 from dirad.report.tables import Section
 
 if TYPE_CHECKING:
-    from dirad.experiments.streams.follow import Moment
-    from dirad.experiments.streams.kinds import Stream
-    from dirad.experiments.streams.scoring import Lived
+    from matplotlib.figure import Figure
+
     from dirad.preval.system import System
+    from dirad.streams.follow import Moment
+    from dirad.streams.kinds import Stream
+    from dirad.streams.run import StreamRun
 
 Kind = Literal[
     "abrupt", "recurring", "gradual", "early", "short", "mixed", "late", "few", "swapped",
@@ -40,46 +41,31 @@ ROWS = 12  # batches that the live view shows
 STRIP = 100  # batches that its coloured strips show
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Options:
-    """What the streams are made of."""
-
-    data: Literal["mnist", "fashion-mnist", "digits"] = "mnist"
-    """MNIST or Fashion-MNIST at 14 × 14, or scikit-learn's 8 × 8 digits. There are so few of these
-    that streams are a fifth as long and repeat each digit several times."""
-    preset: Preset = "default"
-    """The default settings, or those of the paper (at T_CP = 0.05)."""
-    tasks: Annotated[int | None, Parameter(validator=Number(gte=2, lte=5))] = None
-    """Different tasks in the stream: 2 to 5 [default: 5; recurring: 3]."""
-    per_task: PositiveInt | None = None
-    """Samples of a task each time it occurs [default: 10,000; short: 2,000; early: at most
-    3,000]."""
-    seeds: PositiveInt = 1
-    """Streams of each kind, with different classes, samples and random choices."""
-
-
-BY_DEFAULT = Options()
-
-
 @app.command
 def stream(
-    kind: Kind = "recurring", *, options: Options = BY_DEFAULT, common: Common = DEFAULTS
+    kind: Kind = "recurring",
+    *,
+    data: Literal["mnist", "fashion-mnist", "digits"] = "mnist",
+    preset: Preset = "default",
+    tasks: Annotated[int | None, Parameter(validator=Number(gte=2, lte=5))] = None,
+    per_task: PositiveInt | None = None,
+    seeds: PositiveInt = 1,
+    common: Common = DEFAULTS,
 ) -> None:
-    """Show a stream whose tasks change without notice, and how soon the system detects this.
+    """Show a stream whose tasks change unannounced, and how soon the system notices.
 
-    A task is to tell two classes apart. The system predicts each batch first and learns it
-    afterwards; it is not told where a task ends. The kinds of streams:
+    A task is two classes. The system is asked each batch first and taught it then; nobody tells it
+    where a task ends. Kinds of streams:
 
     - abrupt: one task after the other
     - recurring: tasks that come again: A B A C B
     - gradual: the next task replaces the last one over twenty batches
     - early: tasks that end before a model is stable, and come again
-    - short: each task occurs once, and briefly
+    - short: each task is seen once, and briefly
     - mixed: abrupt tasks, then samples of all tasks at once, without labels
     - late: abrupt tasks whose labels arrive 1,000 samples later
-    - few: abrupt tasks in which one sample in ten has a label
-    - swapped: another rule for the same inputs, which only labels show; then the first rule again
+    - few: abrupt tasks of which one sample in ten has a label
+    - swapped: another rule on the same inputs, which only labels show; then the first rule again
     - all: every kind
 
     ```
@@ -93,77 +79,97 @@ def stream(
     ----------
     kind
         How tasks change, or all.
+    data
+        MNIST or Fashion-MNIST at 14 × 14, or scikit-learn's 8 × 8 digits, of which there are so few
+        that streams are a fifth as long and show each digit several times.
+    preset
+        Our own settings, or the paper's (at T_CP = 0.05).
+    tasks
+        Different tasks in the stream: 2 to 5 [default: 5; recurring: 3].
+    per_task
+        Samples of a task at each visit [default: 10,000; short: 2,000; early: up to 3,000].
+    seeds
+        Streams of each kind, each with its own classes, samples and random choices.
     """
-    from dirad.experiments.streams.scoring import source
+    from dirad.streams.kinds import KINDS
+    from dirad.streams.run import source
 
-    source(options.data)  # if data are missing, this is said before anything starts
-    warm_up(common, options.preset)
-    deliver(_outcome(kind, options, common, _run_streams(kind, options, common)), common)
-
-
-def _run_streams(kind: Kind, options: Options, common: Common) -> "list[Lived]":
-    """Run all streams; a single kind is shown live for the first seed."""
-    from dirad.experiments.runner import run_all
-    from dirad.experiments.streams.kinds import KINDS
-    from dirad.experiments.streams.scoring import live, new_stream, run
-
-    data, preset, tasks, per_task = options.data, options.preset, options.tasks, options.per_task
-    kinds = list(KINDS) if kind == "all" else [kind]
-    numbers = range(common.seed, common.seed + options.seeds)
+    source(data)  # missing data is reported here, before anything starts
+    warm_up(common, preset)
+    kinds, numbers = KINDS if kind == "all" else [kind], range(common.seed, common.seed + seeds)
     jobs = [(k, preset, number, data, tasks, per_task) for k in kinds for number in numbers]
-    lived: list[Lived] = []
-    if kind != "all":
-        shown = new_stream(kind, data, common.seed, tasks, per_task)
+    runs = _run_streams(jobs, common, watch_first=kind != "all")
+    options = {"kind": kind, "data": data, "preset": preset, "tasks": tasks, "per-task": per_task}
+    given = {name: value for name, value in options.items() if value}
+    deliver(_outcome(runs, given | {"seeds": seeds, "seed": common.seed}), common)
+
+
+def _run_streams(
+    jobs: Sequence[tuple[Any, ...]], common: Common, watch_first: bool
+) -> list["StreamRun"]:
+    """Run every stream; the first is shown while it passes, if asked for."""
+    from dirad.engine import run_all
+    from dirad.streams.run import new_stream, run_kind, run_stream
+
+    runs: list[StreamRun] = []
+    if watch_first:
+        kind, preset, seed, data, tasks, per_task = jobs[0]
+        shown = new_stream(kind, data, seed, tasks, per_task)
         with View(shown, common) as view:
-            lived.append(live(shown, preset, common.seed, data, view.add))
-    if len(lived) < len(jobs):
+            runs.append(run_stream(shown, preset, seed, data, view.add))
+    if len(runs) < len(jobs):
         with progress_bar(common, "stream") as progress:
             workers = worker_count(common)
-            lived += run_all(run, jobs[len(lived) :], workers=workers, progress=progress)
-    return lived
+            runs += run_all(run_kind, jobs[len(runs) :], workers=workers, progress=progress)
+    return runs
 
 
-def _outcome(kind: Kind, options: Options, common: Common, lived: "list[Lived]") -> Outcome:
-    """Return the tables and plots of all streams."""
-    from dirad.experiments.streams import summary
-    from dirad.plot.timeline import draw_timeline
-
-    lives = [one.life for one in lived]
-    noticed = summary.table(lives, summary.noticed)
-    sections = [
-        Section("Changes that were noticed", noticed, summary.NOTICED),
-        Section("Answers", summary.table(lives, summary.answered), summary.ANSWERED),
-    ]
-    subject = "Streams whose tasks change unannounced"
-    if kind != "all":
-        subject = f"A stream whose tasks change unannounced: {kind}"
-        title = f"What happened in the stream of seed {common.seed}"
-        sections.append(Section(title, summary.what_happened(lived[0])))
-    pictures = {}
-    for one in lived:
-        if one.life.seed == common.seed:
-            name = f"{one.life.kind}-timeline" if kind == "all" else "timeline"
-            pictures[name] = draw_timeline(one.moments, one.classes, one.events)
-    used: dict[str, Any] = {"kind": kind, "data": options.data, "preset": options.preset}
-    used |= {"tasks": options.tasks} if options.tasks else {}
-    used |= {"per-task": options.per_task} if options.per_task else {}
-    used |= {"seeds": options.seeds, "seed": common.seed}
-    variant = [kind]
-    variant += [options.data] if options.data != "mnist" else []
-    variant += ["paper"] if options.preset == "paper" else []
+def _outcome(runs: Sequence["StreamRun"], options: dict[str, Any]) -> Outcome:
+    """Return tables and pictures of all runs."""
+    kind, data, preset = options["kind"], options["data"], options["preset"]
+    seed = options["seed"]
+    title = f"A stream whose tasks change unannounced: {kind}"
     return Outcome(
         "stream",
-        used,
-        subject,
-        sections,
-        runs=lives,
-        pictures=pictures,
-        variant="-".join(variant),
+        options,
+        "Streams whose tasks change unannounced" if kind == "all" else title,
+        _sections(runs, kind, seed),
+        runs=[run.scores for run in runs],
+        pictures=_timelines(runs, kind, seed),
+        variant="-".join([kind] + [data] * (data != "mnist") + [preset] * (preset == "paper")),
     )
 
 
+def _sections(runs: Sequence["StreamRun"], kind: str, seed: int) -> list[Section]:
+    from dirad.streams import summary
+
+    scores = [run.scores for run in runs]
+    noticed = summary.table(scores, summary.noticed)
+    sections = [
+        Section("Changes that were noticed", noticed, summary.NOTICED),
+        Section("Answers", summary.table(scores, summary.answered), summary.ANSWERED),
+    ]
+    if kind != "all":
+        title = f"What happened in the stream of seed {seed}"
+        sections.append(Section(title, summary.what_happened(runs[0])))
+    return sections
+
+
+def _timelines(runs: Sequence["StreamRun"], kind: str, seed: int) -> dict[str, "Figure"]:
+    """Draw the timeline of the first stream of each kind."""
+    from dirad.plot.timeline import draw_timeline
+
+    return {
+        f"{run.scores.kind}-timeline" if kind == "all" else "timeline": draw_timeline(
+            run.moments, run.classes, run.events
+        )
+        for run in runs
+        if run.scores.seed == seed
+    }
+
+
 class View:
-    """The live view of a stream: strips of its tasks and models, and a table of recent batches."""
+    """A stream as it passes: strips of its tasks and models, and the last batches in a table."""
 
     def __init__(self, stream: "Stream", common: Common) -> None:
         self.stream = stream
@@ -184,9 +190,9 @@ class View:
 
 
 def view_of(stream: "Stream", moments: Sequence["Moment"]) -> Group:
-    """Return what the live view shows after these batches."""
-    from dirad.experiments.streams.scoring import prequential_accuracy
+    """Return what the live view shows after these moments."""
     from dirad.plot.colours import VERDICT_COLOURS, task_colour
+    from dirad.streams.detection import prequential_accuracy
 
     last = moments[-1]
     strip = moments[-STRIP:]

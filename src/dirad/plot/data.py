@@ -88,9 +88,9 @@ class View(NamedTuple):
     conflicted: NDArray[np.float64]  # 1 where sample and prediction conflict; of means, the share
 
 
-def seen_by(model: "AnyModel", X: NDArray) -> View:
+def seen_by(model: Any, X: NDArray) -> View:
     """Return samples, their inputs as L1 predicts them, and which inputs conflict with that."""
-    if not isinstance(model, Expert | PaperExpert) or model.l1 is None:
+    if model.phase != "stable" or model.l1 is None:
         raise ValueError(
             f"model {model.number} is still adapting ({model.phase}), and predicts its inputs only "
             "when it is stable: call finish() first"

@@ -20,6 +20,11 @@ class Evaluated(NamedTuple):
     rows: NDArray[np.int64]  # the samples
     scores: Scores
 
+    @classmethod
+    def by(cls, model: Model, X: NDArray) -> "Evaluated":
+        """Evaluate all samples by a model."""
+        return cls(model, np.arange(len(X)), model.evaluate(X))
+
     @property
     def novelty(self) -> NDArray[np.float64]:
         """How unusual each sample is to the model: ln(error) in standard deviations."""

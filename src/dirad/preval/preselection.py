@@ -23,11 +23,11 @@ PER_BATCH = 24  # experts that evaluate a batch, whose verdict has more conseque
 class Preselection:
     """The likelihood of samples under each of some experts."""
 
-    def __init__(self, models: Sequence[Expert]) -> None:
-        self.numbers = tuple(model.number for model in models)
-        spread = np.array([model.evaluator.scaling.spread for model in models])
+    def __init__(self, numbers: Sequence[int], mean: NDArray, spread: NDArray) -> None:
+        """Take the numbers of experts, and mean and spread of their inputs: (experts, inputs)."""
+        self.numbers = tuple(numbers)
         self.unit = np.median(spread, axis=0)  # float32 has a small range, inputs may have any
-        mean = np.array([model.evaluator.scaling.offset for model in models]) / self.unit
+        mean = mean / self.unit
         precision = (self.unit / spread) ** 2
         # Σ (x − μ)²/σ² + ln σ² = x²·(1/σ²) − 2x·(μ/σ²) + a constant; x is measured from
         # the center of all means, where less is lost to rounding.
@@ -50,7 +50,12 @@ class Preselection:
     @lru_cache(maxsize=1)
     def of(experts: tuple[Expert, ...]) -> "Preselection":
         """Return the preselection of these experts, the same while they are the same."""
-        return Preselection(experts)
+        scalings = [expert.evaluator.scaling for expert in experts]
+        return Preselection(
+            [expert.number for expert in experts],
+            np.array([scaling.offset for scaling in scalings]),
+            np.array([scaling.spread for scaling in scalings]),
+        )
 
     def rows(self, X: NDArray, most: int) -> list[NDArray[np.int64]]:
         """Return the samples that each expert evaluates: those whose likeliest it is among."""

@@ -375,9 +375,9 @@ class System:
     def evaluate(self, X: NDArray) -> list[Evaluated]:
         """Evaluate samples once by every calibrated model, or by the likely ones of many."""
         preselection = self._preselection()
-        everything = np.arange(len(X))
         if preselection is None:
-            return [Evaluated(m, everything, m.evaluate(X)) for m in self.calibrated]
+            return [Evaluated.by(model, X) for model in self.calibrated]
+        everything = np.arange(len(X))
         chosen = dict(zip(preselection.numbers, preselection.rows(X, PER_SAMPLE), strict=True))
         result = []
         for model in self.calibrated:

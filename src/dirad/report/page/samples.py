@@ -11,7 +11,6 @@ from dirad.report.page.numbers import short
 if TYPE_CHECKING:
     from dirad.core.network import Network
     from dirad.estimators import PREVALClassifier
-    from dirad.preval.choice import AnyModel
 
 MOST_SAMPLES = 50
 MOST_NUMBERS = 120_000  # stored for all samples together
@@ -68,7 +67,7 @@ def states_data(network: "Network", X: NDArray, ids: list[int]) -> list[Any]:
     return short(states)
 
 
-def view_data(model: "AnyModel", X: NDArray, ids: list[int], image: bool) -> dict[str, Any]:
+def view_data(model: Any, X: NDArray, ids: list[int], image: bool) -> dict[str, Any]:
     """Return scores, conflicting nodes and inputs, and predictions of L1, by one model."""
     data: dict[str, Any] = {
         "score": short(model.evaluate(X).score) if model.is_calibrated else None

@@ -1,0 +1,1 @@
+"""Baselines: what the same data and the same number of weights give without growth."""

@@ -1,0 +1,31 @@
+"""The command line of the experiments: arguments -> runs -> tables, files, pictures."""
+
+from experiments.commands import (
+    ablate,
+    alarms,
+    compare,
+    digits,
+    pairs,
+    parity,
+    reproduce,
+    scale,
+    tabular,
+    xor,
+)  # the commands: each registers itself
+from experiments.commands.app import app, main, run
+
+__all__ = [
+    "ablate",
+    "alarms",
+    "app",
+    "compare",
+    "digits",
+    "main",
+    "pairs",
+    "parity",
+    "reproduce",
+    "run",
+    "scale",
+    "tabular",
+    "xor",
+]

@@ -1,0 +1,157 @@
+"""Pictures of a comparison: how accuracy falls as tasks come, and what it costs to keep it."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullLocator
+from numpy.typing import NDArray
+
+from dirad.plot.colours import ALERT, NAVY, QUIET, TASK_COLOURS
+
+OURS = "ours (default)"
+LETTER, LINE = 0.0125, 0.036  # width and height of text, as shares of the axes
+NAMED = {  # drawn in colour; all others are grey
+    OURS: ALERT,
+    "Gaussian per task": TASK_COLOURS[0],
+    "QDA: Gaussian per class": TASK_COLOURS[2],
+    "random features + ridge": TASK_COLOURS[3],
+    "joint training, MLP": NAVY,
+    "replay, 10,000 samples": TASK_COLOURS[4],
+    "GDumb, 10,000 samples": TASK_COLOURS[1],
+}
+
+
+def draw_tasks(accuracies: Mapping[str, NDArray], title: str) -> Figure:
+    """Draw the accuracy over all classes seen, after each task; the best methods close up.
+
+    `accuracies` has by method an array (orders, tasks).
+    """
+    figure = Figure(figsize=(10.5, 4.6), layout="constrained")
+    whole, close = figure.subplots(1, 2, width_ratios=(1, 1.15))
+    ends: list[tuple[float, str, str]] = []
+    last = 1
+    for method, runs in accuracies.items():
+        last = runs.shape[1]
+        tasks = np.arange(1, runs.shape[1] + 1)
+        colour = NAMED.get(method, QUIET)
+        ours = method == OURS
+        for axes in (whole, close):
+            axes.plot(
+                tasks,
+                runs.mean(axis=0),
+                color=colour,
+                lw=2.6 if ours else 1.2,
+                alpha=1.0 if method in NAMED else 0.6,
+                marker="o" if ours else None,
+                ms=4,
+                zorder=3 if ours else 2,
+            )
+        if len(runs) > 1 and ours:
+            spread = runs.std(axis=0, ddof=1)
+            close.fill_between(
+                tasks,
+                runs.mean(axis=0) - spread,
+                runs.mean(axis=0) + spread,
+                color=colour,
+                alpha=0.15,
+                lw=0,
+            )
+        ends.append((float(runs[:, -1].mean()), method, colour))
+    whole.set_ylim(0, 1.02)
+    _name_best(close, ends, last)
+    for axes in (whole, close):
+        axes.set_xlabel("tasks seen")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.spines[["top", "right"]].set_visible(False)
+    close.set_xlim(0.9, last + 2.1)
+    close.set_xticks(range(1, last + 1))
+    close.spines["bottom"].set_bounds(1, last)
+    whole.set_ylabel("test accuracy over all classes seen")
+    whole.set_title("all methods", loc="left", fontsize=10)
+    close.set_title("the best, close up (band: ± one deviation)", loc="left", fontsize=10)
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    return figure
+
+
+def _name_best(axes: Axes, ends: list[tuple[float, str, str]], last: int) -> None:
+    """Show the range of the named methods, and write their names beside their ends."""
+    shown = sorted((end for end in ends if end[1] in NAMED), reverse=True)
+    low = min((value for value, _, _ in shown), default=0.8) - 0.02
+    axes.set_ylim(max(low, 0.6), 1.003)
+    gap = (axes.get_ylim()[1] - axes.get_ylim()[0]) / 19
+    place = axes.get_ylim()[1]
+    for value, method, colour in shown:
+        place = min(value, place - gap)
+        axes.annotate(
+            f"{method}  {value:.3f}", (last, value), (last + 0.12, place), color=colour,
+            va="center", fontsize=8.5, annotation_clip=False,
+            fontweight="bold" if method == OURS else "normal",
+        )  # fmt: skip
+
+
+def draw_sizes(
+    accuracies: Mapping[str, NDArray],
+    stored: Mapping[str, float],
+    title: str,
+    sizes: Sequence[tuple[float, float, int]] = (),
+) -> Figure:
+    """Draw the share of mistakes at the end against the numbers that are stored, by method.
+
+    `sizes` are points of ours, by rising size, that a line joins: numbers, accuracy, modes.
+    """
+    figure = Figure(figsize=(8.5, 5.5), layout="constrained")
+    axes = figure.subplots()
+    points = [
+        (stored[method], 1.0 - float(runs[:, -1].mean()), method)
+        for method, runs in accuracies.items()
+    ]
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    ours_by_size = [(number, 1.0 - accuracy, modes) for number, accuracy, modes in sizes]
+    numbers, mistakes, _ = zip(*points, *ours_by_size, strict=True)
+    axes.set_xlim(min(numbers) / 1.6, max(numbers) * 9)
+    axes.set_ylim(max(mistakes) * 1.9, min(mistakes) / 1.35)  # fewer mistakes: higher
+    ticks = [t for t in (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 0.8) if t <= max(mistakes) * 1.1]
+    axes.set_yticks(ticks, [f"{tick:.0%}" for tick in ticks])
+    axes.yaxis.set_minor_locator(NullLocator())
+    for (size, mistake, method), (x, y) in zip(points, places(points, axes), strict=True):
+        colour, ours = NAMED.get(method, "#5b6b73"), method == OURS
+        axes.plot(size, mistake, "o", ms=9 if ours else 6, color=colour)
+        axes.annotate(
+            method, (size, mistake), (x, y), textcoords="axes fraction", fontsize=8.5,
+            color=colour, va="center", fontweight="bold" if ours else "normal",
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkA": 0, "shrinkB": 4},
+        )  # fmt: skip
+    if len(ours_by_size) > 1:
+        x, y, _ = zip(*ours_by_size, strict=True)
+        label = "ours, by modes per class"
+        axes.plot(x, y, "o-", ms=4, lw=1.2, color=NAMED[OURS], zorder=1, label=label)
+        for number, mistake, modes in ours_by_size:
+            axes.annotate(
+                str(modes), (number, mistake), (-5, 6), textcoords="offset points", ha="right",
+                fontsize=7.5, color=NAMED[OURS],
+            )  # fmt: skip
+        axes.legend(loc="lower right", frameon=False, fontsize=8.5)
+    axes.set_xlabel("numbers stored at the end (parameters and samples)")
+    axes.set_ylabel("mistakes over all classes after the last task")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(f"{title}: fewer mistakes are higher", loc="left", fontweight="bold")
+    return figure
+
+
+def places(points: Sequence[tuple[float, float, str]], axes: Axes) -> list[tuple[float, float]]:
+    """Return where the names of points go, as shares of the axes, so that none covers another."""
+    where = axes.transScale.transform([point[:2] for point in points])
+    corners = np.array([axes.transLimits.transform(at) for at in where])
+    taken: list[tuple[float, float, float]] = []  # left, right, height
+    result: dict[int, tuple[float, float]] = {}
+    for i in np.lexsort((corners[:, 0], -corners[:, 1])):
+        left, height = float(corners[i, 0]) + 0.02, float(corners[i, 1])
+        right = left + LETTER * len(points[i][2])
+        while any(a < right and left < b and abs(height - h) < LINE for a, b, h in taken):
+            height -= LINE / 4
+        taken.append((left, right, height))
+        result[int(i)] = (left, height)
+    return [result[i] for i in range(len(points))]

@@ -1,0 +1,1 @@
+"""The paper's first figure: how a network grows on XOR."""

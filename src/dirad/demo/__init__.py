@@ -1,0 +1,1 @@
+"""What `dirad demo` shows: three problems for one network, then a stream for a system of them."""

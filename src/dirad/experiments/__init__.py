@@ -1,1 +1,0 @@
-"""Experiments: streams of tasks, metrics, baselines and the tables of the paper."""

@@ -1,1 +1,0 @@
-"""Streams whose tasks change unannounced: ways to change, a learner that follows, numbers."""
