@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.preval.choice import new_system
+from dirad.preval.decide import judge
 from dirad.preval.expert import Expert
 from dirad.preval.settings import PRESETS
 from experiments.comparison.methods import CLASSES

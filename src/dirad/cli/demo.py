@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dirad.demo.problems import Grown, Problem
     from dirad.demo.story import Story
     from dirad.growth.state import State
-    from dirad.preval.system import System
+    from dirad.preval.choice import ContinualSystem
     from dirad.streams.follow import Moment
 
 BESIDE = (
@@ -123,7 +123,7 @@ def _follow_live(quick: bool, common: Common) -> "Story":
 
     with Live(console=stderr(common), refresh_per_second=10, transient=True) as live:
 
-        def show(moment: "Moment", system: "System") -> None:
+        def show(moment: "Moment", system: "ContinualSystem") -> None:
             models = ", ".join(f"{m.number}: {m.phase}" for m in system.models)
             live.update(
                 f"stream: batch {moment.batch}, taken by model {moment.model} "

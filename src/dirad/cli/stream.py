@@ -28,7 +28,7 @@ from dirad.report.tables import Section
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dirad.preval.system import System
+    from dirad.preval.choice import ContinualSystem
     from dirad.streams.follow import Moment
     from dirad.streams.kinds import Stream
     from dirad.streams.run import StreamRun
@@ -183,7 +183,7 @@ class View:
     def __exit__(self, *problem: Any) -> None:
         self.live.__exit__(*problem)
 
-    def add(self, moment: "Moment", system: "System") -> None:
+    def add(self, moment: "Moment", system: "ContinualSystem") -> None:
         """Show one more batch."""
         self.moments.append(moment)
         self.live.update(view_of(self.stream, self.moments))
