@@ -13,11 +13,12 @@ import pytest
 import sympy
 
 from dirad import DIRADClassifier, PREVALClassifier
-from dirad.core.network import LINEAR, MODULATORY, N_EDGES, N_UNITS, new_edge, new_network
-from dirad.core.propagate import respond
+from dirad.core.edits import new_edge
+from dirad.core.network import LINEAR, MODULATORY, N_EDGES, N_UNITS, new_network
 from dirad.export import formula_text, to_dot, to_formula, to_onnx, to_python, to_svg
 from dirad.export.onnx import onnx_ends
 from dirad.export.program import Builder, Node, Transfer
+from dirad.inference import respond
 from exported_models import ALONE, NETWORKS, SYSTEMS, answers, inputs, line_with_name, model, task
 
 CLOSE = 1e-6

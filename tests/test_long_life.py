@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from dirad import PREVALClassifier, watch
-from dirad.core.propagate import respond
+from dirad.inference import respond
 from dirad.preval import buffer_system, screening
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.buffer_model import BufferModel

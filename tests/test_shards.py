@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dirad.core.propagate import respond
+from dirad.inference import respond
 from dirad.preval.shards import (
     chained,
     input_errors,

@@ -10,8 +10,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from rich.console import Console
 
-from dirad.core.propagate import respond
 from dirad.experiments import xor
+from dirad.inference import respond
 from dirad.report.story import draw_stages, print_stages
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from dirad.core.propagate import respond
 from dirad.experiments import pairs, parity, published
 from dirad.experiments.baselines import greedy_logistic
 from dirad.experiments.protocol import images
@@ -13,6 +12,7 @@ from dirad.experiments.runner import Grown
 from dirad.experiments.streams.follow import Moment, Watcher, accuracy_of
 from dirad.experiments.streams.recurrence import learn_recurring
 from dirad.experiments.streams.scoring import quick as quick_settings
+from dirad.inference import respond
 from dirad.preval.settings import PRESETS
 from dirad.preval.system import System
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from dirad.core.propagate import respond
 from dirad.datasets import Dataset, DatasetMissing, digit_pair, load_mnist
 from dirad.estimators import DIRADClassifier
 from dirad.experiments.baselines import (
@@ -33,6 +32,7 @@ from dirad.experiments.runner import (
     run_all,
     standard_error,
 )
+from dirad.inference import respond
 from dirad.params import Params, preset
 
 ALL_PAIRS = tuple(combinations(range(10), 2))

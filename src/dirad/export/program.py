@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dirad.core import network as core
-from dirad.core.network import MODULATORY, OUTPUT, Network
+from dirad.core.network import MODULATORY, OUTPUT, Network, output_units
 from dirad.core.order import LENGTH, new_plan
-from dirad.core.propagate import output_units
 
 
 class Transfer(StrEnum):

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from dirad.core.network import MODULATORY, Network
+from dirad.core.network import MODULATORY, Network, output_units
 from dirad.core.order import LENGTH, new_plan
-from dirad.core.propagate import output_units
 
 MANY_EDGES = 80  # above it, arrowheads and waypoints would be a blur
 

@@ -18,8 +18,7 @@ from matplotlib.path import Path
 from numpy.typing import NDArray
 
 from dirad.core.describe import node_name, summary
-from dirad.core.network import OUTPUT, Network
-from dirad.core.propagate import output_units
+from dirad.core.network import OUTPUT, Network, output_units
 from dirad.plot.colours import (
     HIDDEN_EDGE,
     HIDDEN_FILL,

@@ -14,10 +14,10 @@ from scipy.special import logsumexp, softmax
 
 from dirad.core.magnitudes import center_and_spread
 from dirad.core.network import LOGISTIC
-from dirad.core.propagate import respond
 from dirad.growth.adapt import Adaptation, Desk, new_data
 from dirad.growth.state import N_SAMPLES, new_state, with_output
 from dirad.history import History
+from dirad.inference import respond
 from dirad.preval.buffer import FEW, UNLABELLED, Buffer
 from dirad.preval.calibration import (
     MIN_CLASS_SHARE,

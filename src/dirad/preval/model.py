@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.network import Network
-from dirad.core.propagate import respond
 from dirad.history import History
+from dirad.inference import respond
 from dirad.preval.prediction import Prediction
 from dirad.preval.settings import Settings
 from dirad.preval.validation import Statistics, conflicted

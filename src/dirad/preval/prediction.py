@@ -28,13 +28,14 @@ from dirad.core.network import (
     TRANSFER,
     Network,
     new_network,
+    output_units,
 )
-from dirad.core.propagate import node_states, output_units, respond
 from dirad.core.random import bits
 from dirad.engine import current
 from dirad.growth.adapt import Adaptation, Data, Desk, new_data
 from dirad.growth.state import PHASE, new_state
 from dirad.history import STABLE, History
+from dirad.inference import node_states, respond
 from dirad.preval.connectivity import allowed_sources, is_output, live_nodes
 from dirad.preval.gates import Gates, find_modes
 from dirad.preval.settings import Settings

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from dirad.core.describe import equations, node_name, summary
-from dirad.core.network import MODULATORY, OUTPUT, SOFTMAX, TRANSFER, Network
-from dirad.core.propagate import output_units
+from dirad.core.network import MODULATORY, OUTPUT, SOFTMAX, TRANSFER, Network, output_units
 from dirad.history import History
 from dirad.names import quoted
 from dirad.plot.growth import phases

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.network import Network
-from dirad.core.propagate import node_states
 from dirad.estimators.continual import PREVALClassifier
+from dirad.inference import node_states
 from dirad.plot.conflicts import seen_by
 from dirad.preval.model import Model
 from dirad.report.page.numbers import short
