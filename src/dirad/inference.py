@@ -263,7 +263,7 @@ class Builder:
         value = self.values(signals)
         if (np.diff(value) != 1).any():
             value = self.linear(signals.sums).value
-        return self._add(Pooling(transfer, int(value[0]), n, constant))
+        return self._add(Pooling(transfer, int(value[0]), n, float(constant)))
 
     def values(self, signals: Signals) -> NDArray[np.int64]:
         """Return the numbers of values that equal the signals; scaled signals get values added."""

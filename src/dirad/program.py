@@ -8,6 +8,7 @@ a `Pooling` combines a run of consecutive values.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,17 @@ class Transfer(StrEnum):
     POWER_MEAN = "power_mean"  # (Σ v^−c / n)^(−1/c), of a run of n values above 0
 
 
+class Term(NamedTuple):
+    """One weighted sum in Python's numbers: bias + Σ weight · value."""
+
+    bias: float
+    edges: list[tuple[int, float]]  # each value with its weight
+
+    def times(self, factor: float) -> "Term":
+        """Return the term multiplied by a factor."""
+        return Term(self.bias * factor, [(s, w * factor) for s, w in self.edges])
+
+
 @dataclass(frozen=True)
 class Sums:
     """Weighted sums, one per row: bias + Σ weight · value. The weights form a CSR matrix."""
@@ -49,12 +61,12 @@ class Sums:
         return np.repeat(np.arange(len(self)), np.diff(self.start))
 
     @property
-    def terms(self) -> Iterator[tuple[float, list[tuple[int, float]]]]:
-        """Each row as Python numbers: its bias, and its sources with their weights."""
-        entries = list(zip(self.source.tolist(), self.weight.tolist(), strict=True))
+    def terms(self) -> Iterator[Term]:
+        """The rows one by one."""
+        edges = list(zip(self.source.tolist(), self.weight.tolist(), strict=True))
         start = self.start.tolist()
         for row, bias in enumerate(self.bias.tolist()):
-            yield bias, entries[start[row] : start[row + 1]]
+            yield Term(bias, edges[start[row] : start[row + 1]])
 
     def take(self, rows: NDArray[np.int64]) -> "Sums":
         """Return some of the rows."""
@@ -65,6 +77,25 @@ class Sums:
         """Return each row multiplied by its factor."""
         weight = self.weight * factor[self.row]
         return Sums(self.start, self.source, weight, self.bias * factor)
+
+
+def stacked(*parts: Sums) -> Sums:
+    """Return the rows of all parts, one below the other."""
+    counts = np.concatenate([np.diff(part.start) for part in parts])
+    return Sums(
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        np.concatenate([part.source for part in parts]),
+        np.concatenate([part.weight for part in parts]),
+        np.concatenate([part.bias for part in parts]),
+    )
+
+
+class Node(NamedTuple):
+    """One value of a block, in Python's numbers."""
+
+    transfer: Transfer
+    terms: list[Term]  # one, or two where it is modulated
+    constant: float
 
 
 @dataclass(frozen=True)
@@ -86,6 +117,13 @@ class Block:
         """Its one or two sums."""
         return (self.first,) if self.second is None else (self.first, self.second)
 
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """Its values one by one."""
+        rows = zip(*(sums.terms for sums in self.sums), strict=True)
+        for terms, constant in zip(rows, self.constant.tolist(), strict=True):
+            yield Node(self.transfer, list(terms), constant)
+
 
 @dataclass(frozen=True)
 class Pooling:
@@ -100,6 +138,11 @@ class Pooling:
     def width(self) -> int:
         """The number of values that it computes."""
         return 1 if self.transfer == Transfer.POWER_MEAN else self.taken
+
+    @property
+    def sources(self) -> range:
+        """The values of the run."""
+        return range(self.start, self.start + self.taken)
 
 
 Step = Block | Pooling
@@ -130,6 +173,20 @@ class Program:
         for step in self.steps:
             yield value, step
             value += step.width
+
+    @property
+    def nodes(self) -> Iterator[tuple[int, Node | Pooling]]:
+        """The nodes and poolings one by one, each with the number of its (first) value."""
+        for first, step in self.numbered:
+            if isinstance(step, Pooling):
+                yield first, step
+            else:
+                yield from enumerate(step.nodes, start=first)
+
+    @property
+    def transfers(self) -> set[Transfer]:
+        """The transfers that occur."""
+        return {step.transfer for step in self.steps}
 
     @property
     def n_values(self) -> int:

@@ -9,7 +9,7 @@ from dirad.export.c_float import float_parts
 from dirad.export.c_source import CSize, Parts, check_name, header, size_of
 from dirad.export.exported import Estimator, Exported, exported
 from dirad.export.fixed_point import Fixed, fixed_program
-from dirad.export.program import Node
+from dirad.program import Block, Sums
 
 LEAST_FLOAT = 1e-37  # smaller numbers are 0 in float
 FAR = 1e5  # spreads from 0 at which float has a hundredth of a spread left
@@ -64,16 +64,24 @@ def _check_float(whole: Exported, spreads: NDArray[np.float64]) -> None:
     """Refuse a model whose inputs are too small, or too far from 0, for numbers of 24 bits."""
     for member in whole.members:
         for step in member.program.steps:
-            for term in step.terms if isinstance(step, Node) else ():
-                edges = [(w, spreads[i]) for i, w in term.edges if i < len(spreads)]
-                reach = sum(abs(w) * spread for w, spread in edges)
-                small = any(0 < min(abs(w), spread) < LEAST_FLOAT for w, spread in edges)
-                if small or (reach > 0 and abs(term.bias) > FAR * reach):
+            for sums in step.sums if isinstance(step, Block) else ():
+                if not _fits_float(sums, spreads):
                     raise ValueError(
                         "float cannot distinguish the inputs of this model: they are too small, "
                         f"too large, or lie more than {FAR:,.0f} times their spread from 0; "
                         "rescale or shift them before fitting, or export to Python or ONNX"
                     )
+
+
+def _fits_float(sums: Sums, spreads: NDArray[np.float64]) -> bool:
+    """Are all weights and spreads of inputs large enough, and no bias too large for them?"""
+    of_input = sums.source < len(spreads)
+    weight, spread = np.abs(sums.weight[of_input]), spreads[sums.source[of_input]]
+    smaller = np.minimum(weight, spread)
+    reach = np.bincount(sums.row[of_input], weight * spread, minlength=len(sums))
+    too_small = (smaller > 0) & (smaller < LEAST_FLOAT)
+    too_far = (reach > 0) & (np.abs(sums.bias) > FAR * reach)
+    return not (too_small.any() or too_far.any())
 
 
 def _as_fixed(fixed: Fixed | int) -> Fixed:

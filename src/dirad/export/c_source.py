@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dirad.export.exported import Exported, Member
-from dirad.export.program import Program
+from dirad.program import Program
 
 NUMBERS_PER_LINE = 8
 NAMED_INPUTS = 8  # that the usage names

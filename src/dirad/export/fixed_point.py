@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dirad.export.program import Mixture, Node, Program, Term, Transfer
+from dirad.program import Node, Pooling, Program, Term, Transfer
 
 UNIT = 30  # fraction of a share between 0 and 1
 MODULATION = 28  # fraction of σ₁, which lies between −1 and 3
@@ -95,7 +95,7 @@ class FixedNode(NamedTuple):
     format: Format
 
 
-class FixedMixture(NamedTuple):
+class FixedSoftmax(NamedTuple):
     """A softmax of a run of values, which have the same fraction."""
 
     start: int
@@ -108,7 +108,7 @@ class FixedProgram(NamedTuple):
     """A program in whole numbers."""
 
     inputs: tuple[Format, ...]
-    steps: tuple[FixedNode | FixedMixture, ...]
+    steps: tuple[FixedNode | FixedSoftmax, ...]
     outputs: tuple[int, ...]
     shifts: tuple[int, ...]  # that bring each output to the common fraction
     fraction: int  # of the outputs
@@ -117,7 +117,7 @@ class FixedProgram(NamedTuple):
 
 def fixed_program(program: Program, fixed: Fixed) -> FixedProgram:
     """Choose the scales of all values, and bound their errors."""
-    mixed = [step.sources for step in program.steps if isinstance(step, Mixture)]
+    mixed = [step.sources for step in program.steps if isinstance(step, Pooling)]
     most: dict[int, int] = {}  # the largest fraction that a value may have
     formats, steps = _walk(program, fixed, most)
     while True:  # values that are mixed need the same
@@ -131,7 +131,7 @@ def fixed_program(program: Program, fixed: Fixed) -> FixedProgram:
     return FixedProgram(
         inputs=tuple(formats[: program.n_inputs]),
         steps=tuple(steps),
-        outputs=program.outputs,
+        outputs=tuple(program.outputs),
         shifts=tuple(output.fraction - fraction for output in outputs),
         fraction=fraction,
         error=max(output.error for output in outputs) + 2.0**-fraction,
@@ -140,12 +140,12 @@ def fixed_program(program: Program, fixed: Fixed) -> FixedProgram:
 
 def _walk(
     program: Program, fixed: Fixed, most: dict[int, int]
-) -> tuple[list[Format], list[FixedNode | FixedMixture]]:
+) -> tuple[list[Format], list[FixedNode | FixedSoftmax]]:
     formats = [_input(*ends) for ends in fixed.ranges(program.n_inputs)]
-    steps: list[FixedNode | FixedMixture] = []
-    for value, step in program.numbered:
-        if isinstance(step, Mixture):
-            mixed = _mixture(step, formats)
+    steps: list[FixedNode | FixedSoftmax] = []
+    for value, step in program.nodes:
+        if isinstance(step, Pooling):
+            mixed = _softmax(step, formats)
             steps.append(mixed)
             formats += [mixed.format] * step.width
         else:
@@ -190,22 +190,23 @@ def _term(term: Term, formats: Sequence[Format], bits: int, most: int = LARGEST)
         error += abs(weight) * own.error + abs(whole / scale - weight) * own.largest
     bias = round(term.bias * 2.0**fraction)
     shift = common - fraction
-    return FixedTerm(tuple(weights), term.sources, shift, bias, Format(fraction, low, high, error))
+    sources = tuple(source for source, _ in term.edges)
+    return FixedTerm(tuple(weights), sources, shift, bias, Format(fraction, low, high, error))
 
 
 def _node(node: Node, formats: Sequence[Format], bits: int, most: int) -> FixedNode:
     match node.transfer:
         case Transfer.LINEAR:
-            z = _term(node.first, formats, bits, most)
+            z = _term(node.terms[0], formats, bits, most)
             return FixedNode(node.transfer, (z,), 0, z.format)
         case Transfer.LOGISTIC:
-            z = _term(node.first, formats, bits)
+            z = _term(node.terms[0], formats, bits)
             ends = _logistic(z.format.low), _logistic(z.format.high)
             error = 0.25 * z.format.error + LOGISTIC
             return FixedNode(node.transfer, (z,), 0, Format(UNIT, *ends, error))
         case Transfer.MODULATED:
-            z = _term(node.first, formats, bits)
-            m = _term(node.second.times(node.constant), formats, bits)
+            z = _term(node.terms[0], formats, bits)
+            m = _term(node.terms[1].times(node.constant), formats, bits)
             return _modulated(z, m)
     raise ValueError(
         f"a program with the step '{node.transfer}' has no bound of its error in whole numbers: a "
@@ -226,7 +227,7 @@ def _modulated(z: FixedTerm, m: FixedTerm) -> FixedNode:
     return FixedNode(Transfer.MODULATED, (z, m), shift, made)
 
 
-def _mixture(step: Mixture, formats: Sequence[Format]) -> FixedMixture:
+def _softmax(step: Pooling, formats: Sequence[Format]) -> FixedSoftmax:
     """Return a softmax: p·(1−p) ≤ 1/4, twice, of the logits' error; and each exponential's."""
     if step.transfer != Transfer.SOFTMAX:
         raise ValueError(
@@ -236,7 +237,7 @@ def _mixture(step: Mixture, formats: Sequence[Format]) -> FixedMixture:
     own = [formats[source] for source in step.sources]
     error = 0.5 * max(f.error for f in own) + (step.taken + 2) * EXPONENTIAL
     made = Format(UNIT, 0.0, 1.0, error)
-    return FixedMixture(step.start, step.taken, min(f.fraction for f in own), made)
+    return FixedSoftmax(step.start, step.taken, min(f.fraction for f in own), made)
 
 
 def _logistic(z: float) -> float:

@@ -10,9 +10,10 @@ from dirad.core.network import Network
 from dirad.estimators import PREVALClassifier
 from dirad.export.exported import Estimator, exported, input_names, system_model
 from dirad.export.extras import needs
-from dirad.export.program import LEAST_SUM, Mixture, Program, Step, Term, Transfer
-from dirad.export.system import l0_program
+from dirad.export.system import expert_parts
 from dirad.names import latex_input, latex_word, quoted
+from dirad.preval.program import l0_program
+from dirad.program import LEAST_SUM, Node, Pooling, Program, Term, Transfer
 
 DIGITS = 17  # decimal digits with which SymPy computes; they tell any two floats apart
 
@@ -99,7 +100,7 @@ def to_formula(model: Estimator, *, number: int | None = None) -> Formula:
     names = input_names(model)
     if isinstance(model, PREVALClassifier):
         one = system_model(model, number)
-        program = l0_program(one)
+        program = l0_program(expert_parts(one))
         outputs = tuple(str(model._labels[code]) for code in one.classes)
     else:
         if number is not None:
@@ -159,9 +160,9 @@ def _latex_number(number: float, digits: int | None) -> str:
 def _mixed(program: Program) -> Sequence[int]:
     """Return the values of which a softmax makes the outputs; none where no softmax does."""
     for first, step in program.numbered:
-        if step.transfer == Transfer.SOFTMAX:
-            made = tuple(range(first, first + step.width))
-            return step.sources if made == program.outputs else ()
+        if isinstance(step, Pooling) and step.transfer == Transfer.SOFTMAX:
+            computed = list(range(first, first + step.width))
+            return step.sources if computed == program.outputs else ()
     return ()
 
 
@@ -173,12 +174,12 @@ def _values(program: Program, symbols: Sequence[Any]) -> list[Any]:
     distribute = needs("sympy.core.parameters", "formula").distribute
     values = list(symbols)
     with distribute(False):
-        for _, step in program.numbered:
+        for _, step in program.nodes:
             values += _of_step(step, values)
     return values
 
 
-def _of_step(step: Step, values: Sequence[Any]) -> list[Any]:
+def _of_step(step: Node | Pooling, values: Sequence[Any]) -> list[Any]:
     sympy = needs("sympy", "formula")
 
     def number(x: float) -> Any:
@@ -191,7 +192,7 @@ def _of_step(step: Step, values: Sequence[Any]) -> list[Any]:
         parts = [number(term.bias)] if term.bias else []
         return sympy.Add(*parts, *(number(w) * values[s] for s, w in term.edges))
 
-    if isinstance(step, Mixture):
+    if isinstance(step, Pooling):
         own = [values[s] for s in step.sources]
         if step.transfer == Transfer.SOFTMAX:
             return [
@@ -202,12 +203,12 @@ def _of_step(step: Step, values: Sequence[Any]) -> list[Any]:
             c = number(step.constant)
             return [(sympy.Add(*(value**-c for value in own)) / len(own)) ** (-1 / c)]
         return [value / sympy.Max(sympy.Add(*own), number(LEAST_SUM)) for value in own]
-    z, c = total(step.first), number(step.constant)
+    z, c = total(step.terms[0]), number(step.constant)
     match step.transfer:
         case Transfer.LOGISTIC:
             z = 1 / (1 + power(-z))
         case Transfer.MODULATED:
-            z = z * (4 / (1 + power(-c * total(step.second))) - 1)
+            z = z * (4 / (1 + power(-c * total(step.terms[1]))) - 1)
         case Transfer.CLIPPED:
             z = sympy.Min(sympy.Max(z, -c), c)
         case Transfer.LOGARITHM:

@@ -1,31 +1,15 @@
-"""The models of a PREVAL system as programs: each answers, and says how little it knows.
-
-A model's score is made of the same steps as any network: L0, the gates, L1, the differences of
-what L1 predicts from what is there. The least score answers.
-"""
+"""The finished models of a PREVAL system, and what of them an export needs."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from dirad.estimators import PREVALClassifier
-from dirad.export.program import (
-    SILENCE,
-    Attached,
-    Builder,
-    Program,
-    Signal,
-    Term,
-    Transfer,
-    edges_by_term,
-    weighted,
-)
-from dirad.preval.buffer_model import TINY, BufferModel
+from dirad.preval.buffer_model import BufferModel
 from dirad.preval.model import STABLE, Model
 from dirad.preval.prediction import Prediction, alone
+from dirad.preval.program import BY_CONFLICTS, ExpertParts, GatedPaths, PredictorParts
 from dirad.preval.stream_model import StreamModel
-
-SUREST = float(np.log((1.0 - TINY) / TINY))  # the activation of an answer that is surest
 
 
 def finished_models(classifier: PREVALClassifier) -> list[Model]:
@@ -60,209 +44,52 @@ def answerers(classifier: PREVALClassifier, models: Sequence[Model]) -> list[int
     return [last_of(group) for group in groups]
 
 
-def model_program(model: Model) -> Program:
-    """Return what a model of a system answers, and its score."""
-    assert model.l1 is not None
-    builder = Builder(model.network.n_inputs)
-    inputs = _scaled_inputs(builder, model)
-    l0 = builder.attach(model.network, inputs)
-    states = _states(builder, model.l1, l0, inputs)
-    gates = _gates(builder, model.l1, states)
-    if isinstance(model, BufferModel) and model.settings.score == "modes":
-        errors = _errors_by_mode(builder, model.l1, states)
-        score = errors[0]
-        if len(errors) > 1:
-            score = builder.mixture(Transfer.POWER_MEAN, errors, model.exponent)[0]
-        return builder.program(_answers(builder, model, l0, gates, errors), score=score)
-    errors = _errors(builder, model.l1, states, gates)
-    return builder.program(
-        _answers(builder, model, l0, gates), score=_score(builder, model, errors)
+def expert_parts(model: Model) -> ExpertParts:
+    """Return everything that the answers and the score of a finished model depend on."""
+    l1, known = model.l1, model.known
+    assert l1 is not None
+    assert known is not None
+    limits = known.mean + model.settings.T_conf * known.deviation
+    if isinstance(model, StreamModel):
+        return ExpertParts(
+            l0=model.network,
+            first_output=0,
+            l1=_predictor_parts(l1),
+            score=BY_CONFLICTS,
+            limits=limits,
+            temperature=model.temperature,
+        )
+    assert isinstance(model, BufferModel)
+    columns = None
+    if l1.gates is not None and l1.gates.know(model.classes):
+        places = {code: column for column, code in enumerate(model.classes)}
+        columns = np.array([places.get(group, -1) for group in l1.gates.group.tolist()])
+    return ExpertParts(
+        l0=model.network,
+        first_output=model.first_output,
+        l1=_predictor_parts(l1),
+        score=model.settings.score,
+        offset=model.offset,
+        spread=model.spread,
+        limits=limits,
+        weights=model.trust,
+        exponent=model.exponent,
+        mode_columns=columns,
     )
 
 
-def l0_program(model: Model) -> Program:
-    """Return what the L0 of a model answers, by itself."""
-    builder = Builder(model.network.n_inputs)
-    l0 = builder.attach(model.network, _scaled_signals(builder, model))
-    return builder.program(l0.outputs[_first_output(model) :])
-
-
-# ---------------------------------------------------------------- L0
-
-
-def _scaled_inputs(builder: Builder, model: Model) -> list[Signal]:
-    """Return the inputs as the networks see them.
-
-    They are values of their own: folded into thousands of weights, an offset that is large against
-    the spread would cost digits where numbers are float.
-    """
-    if not isinstance(model, BufferModel):
-        return builder.inputs
-    return [builder.linear([(signal, 1.0)]) for signal in _scaled_signals(builder, model)]
-
-
-def _scaled_signals(builder: Builder, model: Model) -> list[Signal]:
-    """Return the inputs as the networks see them, for weights that take the scale in."""
-    if not isinstance(model, BufferModel):
-        return builder.inputs
-    return [
-        signal.less(offset, over=spread)
-        for signal, offset, spread in zip(builder.inputs, model.offset, model.spread, strict=True)
-    ]
-
-
-def _first_output(model: Model) -> int:
-    """Return the first output that is the model's own, and not of one that it stands on."""
-    return model.first_output if isinstance(model, BufferModel) else 0
-
-
-def _answers(
-    builder: Builder,
-    model: Model,
-    l0: Attached,
-    gates: Sequence[Signal],
-    errors: Sequence[Signal] = (),
-) -> list[Signal]:
-    """Return the probability of each of the model's classes; `errors` are those of modes."""
-    own = l0.activations[_first_output(model) :]
-    inside = [builder.node(Transfer.CLIPPED, term, constant=SUREST) for term in own]
-    if isinstance(model, StreamModel):
-        warm = [
-            builder.node(Transfer.LOGISTIC, weighted(0.0, [(z, 1.0 / model.temperature)]))
-            for z in inside
-        ]
-        return builder.mixture(Transfer.SHARE, warm)
-    assert isinstance(model, BufferModel)
-    assert model.l1 is not None
-    in_said, in_predicted = model.trust
-    parts = [[(z, in_said)] for z in inside]
-    if model.l1.gates is None or not model.l1.gates.know(model.classes):
-        errors = gates = ()
-    _add_shares(builder, model, gates, in_said, parts)
-    if errors:
-        logs = [
-            builder.node(Transfer.LOGARITHM, weighted(0.0, [(e, 1.0)]), constant=TINY)
-            for e in errors
-        ]
-        powers = [builder.linear([(log, -model.exponent)]) for log in logs]
-        shares = builder.mixture(Transfer.SOFTMAX, powers)
-        _add_shares(builder, model, shares, in_predicted, parts)
-    return builder.mixture(Transfer.SOFTMAX, [builder.linear(own) for own in parts])
-
-
-def _add_shares(
-    builder: Builder,
-    model: BufferModel,
-    shares: Sequence[Signal],
-    trust: float,
-    parts: Sequence[list[tuple[Signal, float]]],
-) -> None:
-    """Add to what speaks for each class the logarithm of the shares of its modes."""
-    if not shares:
-        return
-    assert model.l1 is not None
-    assert model.l1.gates is not None
-    groups = model.l1.gates.group.tolist()
-    for code, own in zip(model.classes, parts, strict=True):
-        total = weighted(0.0, [(s, 1.0) for s, g in zip(shares, groups, strict=True) if g == code])
-        own.append((builder.node(Transfer.LOGARITHM, total, constant=TINY), trust))
-
-
-# ---------------------------------------------------------------- L1
-
-
-def _states(
-    builder: Builder, l1: Prediction, l0: Attached, inputs: Sequence[Signal]
-) -> list[Signal]:
-    """Return the states of L0's nodes as L1 sees them, and what earlier ones predict of inputs."""
-    before: list[list[Signal]] = []
-    for one in l1.earlier:
-        states = _states_on(one, builder.attach(one.l0, inputs), before)
-        before.append(_predicted_inputs(builder, one, states))
-    return _states_on(l1, l0, before)
-
-
-def _states_on(l1: Prediction, l0: Attached, before: Sequence[Sequence[Signal]]) -> list[Signal]:
-    own = [
-        l0.states[node].less(low, over=span)
-        for node, low, span in zip(l1.nodes, l1.low, l1.span, strict=True)
-    ]
-    span = l1.span[: l1.l0.n_inputs]
-    return own + [s.times(1.0 / span[i]) for part in before for i, s in enumerate(part)]
-
-
-def _predicted_inputs(builder: Builder, l1: Prediction, states: Sequence[Signal]) -> list[Signal]:
-    """Return what is predicted of every input; silence where nothing is."""
-    result = [SILENCE] * l1.l0.n_inputs
-    predicted = _predicted(builder, l1, states, _gates(builder, l1, states))
-    for target, signal in zip(l1.targets, predicted, strict=True):
-        node = l1.nodes[target]
-        if node < l1.l0.n_inputs:
-            result[node] = signal.times(l1.span[target])
-    return result
-
-
-def _gates(builder: Builder, l1: Prediction, states: Sequence[Signal]) -> list[Signal]:
-    """Return how much each mode is there; nothing where L1 has no gates."""
-    return [] if l1.gates is None else builder.attach(l1.gates.network, states).outputs
-
-
-def _predicted(
-    builder: Builder, l1: Prediction, states: Sequence[Signal], gates: Sequence[Signal]
-) -> list[Signal]:
-    """Return the predicted state of each target, none where none is predicted confidently."""
-    return [] if l1.network is None else builder.attach(l1.network, [*states, *gates]).outputs
-
-
-def _errors(
-    builder: Builder, l1: Prediction, states: Sequence[Signal], gates: Sequence[Signal]
-) -> list[tuple[Signal, Signal]]:
-    """Return of each target the prediction and the state."""
-    predicted = _predicted(builder, l1, states, gates)
-    targets = l1.targets.tolist() if predicted else []
-    return [(p, states[target]) for p, target in zip(predicted, targets, strict=True)]
-
-
-def _errors_by_mode(builder: Builder, l1: Prediction, states: Sequence[Signal]) -> list[Signal]:
-    """Return the mean squared error over the inputs of each mode by itself."""
-    assert l1.network is not None
-    network, inputs = l1.network, np.flatnonzero(l1.predicts_input)
-    if l1.gates is None:
-        terms = [
-            [weighted(0.0, [(p, 1.0), (state, -1.0)])]
-            for p, state in _errors(builder, l1, states, [])
-        ]
-    else:
-        paths, into = alone(network, l1.n_modes), edges_by_term(network)
-
-        def error(target: int, mode: int) -> Term:
-            unit, state = paths.unit[target, mode], states[l1.targets[target]]
-            if unit < 0:
-                return weighted(paths.constant[target, mode], [(state, -1.0)])
-            own = [(states[source], weight) for source, weight in into[2 * unit]]
-            return weighted(network.bias[unit, 0], [*own, (state, -1.0)])
-
-        terms = [[error(t, mode) for mode in range(l1.n_modes)] for t in range(len(l1.targets))]
-    return [_mean_square(builder, [terms[i][mode] for i in inputs]) for mode in range(l1.n_modes)]
-
-
-def _mean_square(builder: Builder, terms: Sequence[Term]) -> Signal:
-    squares = [builder.node(Transfer.SQUARE, term) for term in terms]
-    return builder.linear([(square, 1.0 / len(squares)) for square in squares], bias=TINY)
-
-
-def _score(builder: Builder, model: Model, errors: Sequence[tuple[Signal, Signal]]) -> Signal:
-    """Return the mean squared error over the inputs, or the share of conflicted nodes (paper)."""
-    assert model.l1 is not None
-    terms = [weighted(0.0, [(p, 1.0), (state, -1.0)]) for p, state in errors]
-    if isinstance(model, BufferModel) and model.settings.score == "squared":
-        nodes = model.l1.nodes[model.l1.targets]
-        own = [t for t, node in zip(terms, nodes, strict=True) if node < model.network.n_inputs]
-        return _mean_square(builder, own)
-    assert model.known is not None
-    limits = model.known.mean + model.settings.T_conf * model.known.deviation
-    found = [
-        builder.node(Transfer.EXCEEDS, term, constant=limit)
-        for term, limit in zip(terms, limits, strict=True)
-    ]
-    return builder.linear([(part, 1.0 / len(found)) for part in found])
+def _predictor_parts(l1: Prediction) -> PredictorParts:
+    paths = None
+    if l1.gates is not None and l1.network is not None:
+        paths = GatedPaths(*alone(l1.network, l1.n_modes))
+    return PredictorParts(
+        l0=l1.l0,
+        nodes=l1.nodes,
+        low=l1.low,
+        span=l1.span,
+        targets=l1.targets if l1.network is not None else l1.targets[:0],
+        network=l1.network,
+        gates=None if l1.gates is None else l1.gates.network,
+        paths=paths,
+        earlier=tuple(_predictor_parts(one) for one in l1.earlier),
+    )

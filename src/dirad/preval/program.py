@@ -176,16 +176,11 @@ def _path_rows(l1: PredictorParts, paths: GatedPaths, states: Signals) -> Sums:
     One row per mode and target: all targets of the first mode, of the second, and so on.
     """
     assert l1.network is not None
-    unit, constant = paths.unit.T.ravel(), paths.constant.T.ravel()
-    grown = unit >= 0
-    result = InEdges(l1.network).sums(states, np.where(grown, unit, 0), 0)
-    entries = grown[result.row]
-    return weighted(
-        np.where(grown, result.bias, constant),
-        result.row[entries],
-        plain(result.source[entries]),
-        result.weight[entries],
-    )
+    unit, bias = paths.unit.T.ravel(), paths.constant.T.ravel().copy()
+    grown = np.flatnonzero(unit >= 0)
+    own = InEdges(l1.network).sums(states, unit[grown], 0)
+    bias[grown] = own.bias
+    return weighted(bias, grown[own.row], plain(own.source), own.weight)
 
 
 def _gated(
