@@ -31,6 +31,7 @@ CACHED_NUMBERS = 2**18  # values of a chunk of samples that fit into the process
 LEAST_CHUNK, LARGEST_CHUNK = 64, 1024  # samples
 
 
+@np.errstate(over="ignore", invalid="ignore")  # extreme inputs give infinite values: no warning
 def evaluate(program: Program, X: NDArray) -> dict[str, NDArray[np.float64]]:
     """Return each result for every row of X: (samples, values of the result)."""
     n_values = program.n_values
@@ -186,8 +187,9 @@ def weighted(
     used = signals.factor != 0.0
     row, value, weight = row[used], signals.value[used], (weight * signals.factor)[used]
     key = row * (value.max(initial=0) + 1) + value
-    first, place = np.unique(key, return_index=True, return_inverse=True)[1:]
-    if len(first) < len(key):
+    ordered = np.sort(key)
+    if (ordered[1:] == ordered[:-1]).any():
+        first, place = np.unique(key, return_index=True, return_inverse=True)[1:]
         total = np.zeros(len(first))
         np.add.at(total, place, weight)
         order = np.argsort(first)
@@ -201,18 +203,20 @@ class InEdges:
     """The edges of a network, by the term that they enter."""
 
     def __init__(self, network: Network) -> None:
-        edges = network.edges[network.edges["source"] >= 0]
-        self.edges = edges[np.argsort(edges["term"], kind="stable")]
-        terms = np.arange(2 * len(network.units) + 1)
-        self.start = np.searchsorted(self.edges["term"], terms)
+        live = np.flatnonzero(network.edges["source"] >= 0)
+        term = network.edges["term"][live]
+        order = np.argsort(term, kind="stable")
+        self.source = network.edges["source"][live[order]]
+        self.weight = network.edges["weight"][live[order]]
+        self.start = np.searchsorted(term[order], np.arange(2 * len(network.units) + 1))
         self.bias = network.bias
 
     def sums(self, states: Signals, units: NDArray[np.int64], term: int) -> Sums:
         """Return one of the two terms of some units, given the states of all nodes."""
         entries, start = entries_of(self.start, 2 * units + term)
         row = np.repeat(np.arange(len(units)), np.diff(start))
-        edges = self.edges[entries]
-        return weighted(self.bias[units, term], row, states.take(edges["source"]), edges["weight"])
+        sources = states.take(self.source[entries])
+        return weighted(self.bias[units, term], row, sources, self.weight[entries])
 
 
 class Attached(NamedTuple):

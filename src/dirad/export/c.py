@@ -1,4 +1,4 @@
-"""A model as one C99 header: in float, or in whole numbers with a bound of their error."""
+"""A model as one C99 header: in float, or in fixed point with a bound on the error."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +12,20 @@ from dirad.export.fixed_point import Fixed, fixed_program
 from dirad.program import Block, Sums
 
 LEAST_FLOAT = 1e-37  # smaller numbers are 0 in float
-FAR = 1e5  # spreads from 0 at which float has a hundredth of a spread left
+FAR = 1e5  # spreads from 0 at which float resolves only a hundredth of a spread
 
 
 def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = None) -> str:
-    """Return a model as a C99 header that takes no memory but the stack.
+    """Return a model as a C99 header that uses no memory but the stack.
 
     It defines ``<name>_predict(x, out)``, which writes the probability of each class or the value
     of each output, for classifiers ``<name>_predict_class(x)``, and for PREVAL systems of several
-    models ``<name>_route(x)``. Numbers are float; with `fixed` they are whole numbers of 32 bits,
-    and no library is needed: ``fixed=16`` keeps weights in 16 bits and takes inputs from 0 to 1,
-    `Fixed` says other ranges. ``<name>_input(i, value)`` turns a float into an input then.
+    models ``<name>_route(x)``. Numbers are float; with `fixed` they are 32-bit integers, and no
+    library is needed: ``fixed=16`` stores weights in 16 bits and expects inputs from 0 to 1,
+    `Fixed` sets other ranges. Then ``<name>_input(i, value)`` converts a float into an input.
 
-    In float, of inputs whose mean is a hundred times their spread two digits are lost: shift them.
-    Where float could not tell the inputs apart at all, they are refused.
+    In float, inputs whose mean is a hundred times their spread lose two digits: shift them. A
+    model whose inputs float cannot distinguish at all is refused.
     """
     check_name(name)
     whole = exported(model)
@@ -35,7 +35,7 @@ def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = N
 
 
 def c_size(model: Estimator, *, fixed: Fixed | int | None = None) -> CSize:
-    """Return the bytes of constants and of scratch that `to_c` needs, its code apart.
+    """Return the bytes of constants and of scratch that `to_c` needs, without its code.
 
     >>> from dirad import DIRADRegressor
     >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
@@ -47,13 +47,13 @@ def c_size(model: Estimator, *, fixed: Fixed | int | None = None) -> CSize:
 
 
 def fixed_bound(model: Estimator, fixed: Fixed | int = 16) -> float:
-    """Return how far an output in whole numbers may be off, for inputs within their ranges."""
+    """Return a bound on the error of an output in fixed point, for inputs within their ranges."""
     whole = exported(model)
     return fixed_program(whole.members[0].program, _as_fixed(fixed)).error
 
 
 def _spreads(model: Estimator) -> NDArray[np.float64]:
-    """Return the usual deviation of each input, where it was learned."""
+    """Return the standard deviation of each input, where it was learned."""
     if not isinstance(model, PREVALClassifier):
         return model.input_spread_
     ones = np.ones(model.models_[0].network.n_inputs)  # the paper's models do not scale inputs

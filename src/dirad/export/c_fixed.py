@@ -1,4 +1,4 @@
-"""A model in C, in whole numbers: the same loop, with a shift per sum and no library."""
+"""A model in C with integers: the same loop, with a shift per sum and no library."""
 
 from collections.abc import Iterator, Sequence
 
@@ -96,7 +96,7 @@ static inline void {name}_softmax({name}_cursor *c, const int32_t *z, int n, int
 
 
 def fixed_parts(whole: Exported, fixed: Fixed) -> Parts:
-    """Return a model's tables and functions in whole numbers."""
+    """Return a model's tables and functions in integers."""
     program = whole.members[0].program
     made = fixed_program(program, fixed)
     own_input_tables, input_macros = _inputs(made, fixed)
@@ -131,7 +131,7 @@ def _copies(program: Program, made: FixedProgram) -> list[str]:
 
 
 def _inputs(made: FixedProgram, fixed: Fixed) -> tuple[list[Table], list[tuple[str, str]]]:
-    """Return how a float becomes an input: by one range for all, or by tables."""
+    """Return how a float is converted into an input: by one range for all, or by tables."""
     columns = {
         "FRACTION": [str(own.fraction) for own in made.inputs],
         "LOW": [real(own.low) for own in made.inputs],

@@ -1,4 +1,4 @@
-"""A model in C, in float: tables of weights, and a loop over them."""
+"""A model in C with float numbers: tables of weights, and a loop over them."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -38,7 +38,7 @@ static inline void {{name}}_{transfer}({{name}}_cursor *c, unsigned n)
 }}
 """
 
-# What a node does with its sums; the next constant is c->constant's.
+# The value of a node, from its sums; c->constant is the index of the next constant.
 _BODIES = {
     Transfer.LINEAR: """        *c->next++ = {name}_sum(c);""",
     Transfer.LOGISTIC: """        *c->next++ = 1.0f / (1.0f + expf(-{name}_sum(c)));""",

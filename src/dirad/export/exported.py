@@ -1,4 +1,4 @@
-"""A fitted estimator as the exports see it: programs, and the names of what goes in and out."""
+"""A fitted estimator as the exports need it: programs, and the names of inputs and outputs."""
 
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,23 +21,23 @@ class Member(NamedTuple):
 
     number: int
     program: Program
-    columns: tuple[int, ...]  # of the answer, for each output of the program; all, if it is alone
-    answered_by: int  # place of the member that answers what this one knows best
+    columns: tuple[int, ...]  # of the answer, one for each output of the program
+    answered_by: int  # index of the member that answers where this one's score is the least
 
 
 class Exported(NamedTuple):
-    """What leaves Python."""
+    """A model ready for export."""
 
     title: str  # the estimator, and its size
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    classes: tuple[Any, ...] | None  # None: a regressor
+    classes: tuple[Any, ...] | None  # None for a regressor
     members: tuple[Member, ...]
-    single: bool  # is an answer one number? (regressors)
+    single: bool  # whether an answer is one number (regressors)
 
     @property
     def routed(self) -> bool:
-        """Is there a choice of who answers?"""
+        """Whether one of several models is chosen to answer."""
         return len(self.members) > 1
 
 
@@ -76,7 +76,7 @@ def output_names(model: Estimator) -> tuple[str, ...]:
 
 
 def network_of(model: Estimator, number: int | None = None) -> Network:
-    """Return the network of an estimator; of a PREVAL system the L0 of a model, by its number."""
+    """Return the network of an estimator; for a PREVAL system, the L0 of one model."""
     check_is_fitted(model, "_view" if isinstance(model, PREVALClassifier) else None)
     if not isinstance(model, PREVALClassifier):
         if number is not None:
@@ -86,7 +86,7 @@ def network_of(model: Estimator, number: int | None = None) -> Network:
 
 
 def system_model(model: PREVALClassifier, number: int | None) -> Model:
-    """Return a model of a system by its number; none is needed where it has only one."""
+    """Return the model of a system with a number; a single model needs none."""
     models = finished_models(model)
     numbers = [one.number for one in models]
     if number is None and len(models) == 1:

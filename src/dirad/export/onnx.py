@@ -23,7 +23,7 @@ def to_onnx(model: Estimator) -> bytes:
     The input ``X`` is a double tensor (samples, features). A classifier has the outputs ``label``
     and ``probabilities`` (samples, classes), a PREVAL system of several models also ``model``, the
     number of the one that answers; a regressor has ``variable`` (samples, columns). The metadata
-    hold the names of the features (``inputs``) and the classes (``classes``) as JSON.
+    contain the names of the features (``inputs``) and the classes (``classes``) as JSON.
     """
     needs("onnx", "onnx")
     whole = exported(model)
@@ -42,7 +42,7 @@ def to_onnx(model: Estimator) -> bytes:
 
 
 def onnx_ends(raw: bytes) -> dict[str, str]:
-    """Return what goes in and out of an ONNX file: names, types and shapes."""
+    """Return names, types and shapes of the inputs and outputs of an ONNX file."""
     onnx = needs("onnx", "onnx")
     graph = onnx.load_from_string(raw).graph
 
@@ -79,7 +79,7 @@ class _Graph:
         return name
 
     def output(self, name: str, result: str, dtype: Any, width: int | None = None) -> None:
-        """Give a result a name to the outside: (samples,), or (samples, width)."""
+        """Make a result an output of the graph: (samples,), or (samples, width)."""
         helper = self.onnx.helper
         self.nodes.append(helper.make_node("Identity", [result], [name]))
         shape = ["samples"] if width is None else ["samples", width]
@@ -119,7 +119,7 @@ def _route(graph: _Graph, whole: Exported) -> tuple[str, str]:
     """Return the answers of each sample's model, and its number."""
     found = [_member(graph, member, len(whole.outputs)) for member in whole.members]
     scores = graph.op("Concat", *(score for _, score in found), axis=1)
-    # Of equals the newest, which comes last.
+    # Of equal scores the last wins: that of the newest model.
     least = graph.op("ArgMin", scores, axis=1, keepdims=1, select_last_index=1)
     place = graph.op(
         "Gather", graph.constant(np.array([m.answered_by for m in whole.members])), least
@@ -134,7 +134,7 @@ def _route(graph: _Graph, whole: Exported) -> tuple[str, str]:
 
 
 def _member(graph: _Graph, member: Member, n_outputs: int) -> tuple[str, str]:
-    """Return one model's answers, in the columns of the whole, and its score."""
+    """Return one model's answers, in the columns of all classes, and its score."""
     program = member.program
     values = _Values(graph, program)
     for step in program.steps:
@@ -149,7 +149,7 @@ def _member(graph: _Graph, member: Member, n_outputs: int) -> tuple[str, str]:
 
 
 class _Values:
-    """The values computed so far: the columns of one tensor."""
+    """The values computed so far, as columns of one tensor."""
 
     def __init__(self, graph: _Graph, program: Program) -> None:
         self.graph = graph
@@ -183,7 +183,7 @@ class _Values:
 
     def _sums(self, sums: Sums) -> str:
         """Return weighted sums: (samples, rows)."""
-        # A matrix needs a row, also where no sum has a source.
+        # A matrix needs at least one row, even if no sum has a source.
         sources, row = np.unique(sums.source, return_inverse=True)
         weights = np.zeros((max(len(sources), 1), len(sums)))
         weights[row, sums.row] = sums.weight

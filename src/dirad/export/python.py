@@ -1,4 +1,4 @@
-"""A model as a Python module of its own, which needs nothing but `math`."""
+"""A model as a stand-alone Python module, which needs nothing but `math`."""
 
 from collections.abc import Callable
 
@@ -104,7 +104,7 @@ def to_python(model: Estimator) -> str:
     """Return a model as the source of a module that imports nothing but `math`.
 
     It has `predict(x)`, for classifiers `predict_proba(x)` and for PREVAL systems of several
-    models `route(x)`, each for one sample. Answers differ from the model's by rounding alone.
+    models `route(x)`, each for one sample. Answers differ from the model's by rounding only.
 
     >>> from dirad import DIRADRegressor
     >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
@@ -141,7 +141,7 @@ def _answers(whole: Exported) -> str:
 
 
 def _function(i: int, program: Program) -> str:
-    """Return the source of a function: inputs in, outputs and the score out."""
+    """Return the source of a function that takes inputs and returns outputs and score."""
 
     def name(value: int) -> str:
         return f"x[{value}]" if value < program.n_inputs else f"v{value - program.n_inputs}"

@@ -13,7 +13,7 @@ from dirad.preval.stream_model import StreamModel
 
 
 def finished_models(classifier: PREVALClassifier) -> list[Model]:
-    """Return the models of a system that has nothing to adapt, oldest first."""
+    """Return the models of a system in which nothing adapts any more, oldest first."""
     models = classifier.models_
     if not models:
         raise ValueError("the system has no model yet: give it samples, then call finish()")
@@ -33,7 +33,7 @@ def finished_models(classifier: PREVALClassifier) -> list[Model]:
 
 
 def answerers(classifier: PREVALClassifier, models: Sequence[Model]) -> list[int]:
-    """Return which model answers for each: of rivals, models of one group, the last in use."""
+    """Return, for each model, the index of the one that answers: the last used of its group."""
     groups = [model.group if isinstance(model, BufferModel) else model.number for model in models]
     used = getattr(classifier._state.system, "used", {})
 
