@@ -73,3 +73,16 @@ def test_other_scores(score):
             assert close(found[OUTPUTS], one.probabilities(X))
     finally:
         one.settings = before
+
+
+def test_large_offsets_cost_no_digits():
+    """Inputs that lie 1e12 spreads from 0, as a model may learn them."""
+    X = np.round(inputs("system")[:100].astype(float) * 64) / 64  # adding the shift is then exact
+    parts = expert_parts(model("system").models_[0])
+    parts = parts._replace(offset=np.round(parts.offset * 64) / 64)
+    shift = 1e12 * np.ceil(parts.spread)
+    moved = parts._replace(offset=parts.offset + shift)
+    expected = evaluate(expert_program(parts, details=True), X)
+    found = evaluate(expert_program(moved, details=True), X + shift)
+    assert np.array_equal(found[SCORE], expected[SCORE])
+    assert not np.array_equal(evaluate(expert_program(moved), X + shift)[SCORE], expected[SCORE])

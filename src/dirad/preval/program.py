@@ -78,14 +78,11 @@ def l0_program(parts: ExpertParts) -> Program:
 def expert_program(parts: ExpertParts, *, details: bool = False) -> Program:
     """Return the program of a model: class probabilities and score.
 
-    With `details` it also has the results `L0`, `GATES`, `ERRORS` and `MODE_ERRORS`.
+    With `details` it also has the results `L0`, `GATES`, `ERRORS` and `MODE_ERRORS`, and inputs
+    whose offset is very large relative to their spread lose no digits.
     """
     builder = Builder(parts.l0.n_inputs)
-    inputs = _standardized(builder, parts)
-    if parts.offset is not None:
-        # Values of their own: multiplied into thousands of weights, an offset that is large
-        # relative to the spread would cost digits where numbers are float.
-        inputs = builder.linear(inputs.sums)
+    inputs = _standardized_values(builder, parts, exact=details)
     l0 = builder.attach(parts.l0, inputs)
     l1 = parts.l1
     states = _states(builder, l1, l0, inputs)
@@ -123,6 +120,20 @@ def _standardized(builder: Builder, parts: ExpertParts) -> Signals:
     if parts.offset is None or parts.spread is None:
         return builder.inputs
     return builder.inputs.less(parts.offset, over=parts.spread)
+
+
+def _standardized_values(builder: Builder, parts: ExpertParts, *, exact: bool) -> Signals:
+    """Return the same as values: multiplied into thousands of weights, offsets cost digits.
+
+    Exact: x − offset is computed first; x / spread − offset / spread would lose the digits that x
+    and the offset have in common.
+    """
+    if parts.offset is None or parts.spread is None:
+        return builder.inputs
+    if not exact:
+        return builder.linear(_standardized(builder, parts).sums)
+    centred = builder.linear(builder.inputs.less(parts.offset, over=np.ones(builder.n_inputs)).sums)
+    return builder.linear(centred.less(np.zeros(builder.n_inputs), over=parts.spread).sums)
 
 
 # ---------------------------------------------------------------- L1
