@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from dirad.core import propagate
+from dirad import inference
 from dirad.growth import adapt
 from dirad.preval import buffer_model, prediction
 from dirad.preval.choice import new_system
@@ -36,7 +36,7 @@ LEAST_SPEED_UP = 1.7  # of two threads: L0 and some 200 targets, as the paper ha
 # What is timed, by where it is looked up and its name there; kernels first.
 KERNELS = {
     "steps (kernel)": [(adapt, "run")],
-    "answers (kernel)": [(propagate, "forward")],
+    "answers (sparse products)": [(inference, "evaluate")],
     "sums of squares (kernel)": [(buffer_model, "squared_sum"), (prediction, "squared_sum")],
 }
 PYTHON = {

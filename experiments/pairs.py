@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from dirad.core.propagate import respond
 from dirad.datasets import Dataset, digit_pair, load_mnist
 from dirad.demo.baselines import greedy_logistic
 from dirad.demo.problems import Grown, grow
 from dirad.engine import Progress, run_all
 from dirad.estimators import DIRADClassifier
+from dirad.inference import respond
 from dirad.params import Params, preset
 from dirad.streams.averages import deviation, mean, standard_error
 from experiments.baselines.logistic import full_logistic, l1_logistic

@@ -3,6 +3,7 @@
 ```
 python tests/golden.py record before.npz     # at the commit before the change, on this machine
 python tests/golden.py compare before.npz    # after it: names every result that differs
+python tests/golden.py compare before.npz --tolerance 1e-9    # in real numbers, relative to 1 + |x|
 ```
 
 Last bits depend on the processor, so that results are recorded where they are compared. The cases
@@ -10,6 +11,7 @@ use the public interface alone and cover both presets: parity, pairs of digits, 
 edges, tables, a stream of three tasks, a recurring stream, and all exports.
 """
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -167,19 +169,37 @@ def recorded() -> dict[str, np.ndarray]:
     return found
 
 
-def compare(before: dict[str, np.ndarray], now: dict[str, np.ndarray]) -> list[str]:
+def compare(
+    before: dict[str, np.ndarray], now: dict[str, np.ndarray], tolerance: float = 0.0
+) -> list[str]:
     """Return the names of results that differ, in either direction."""
     missing = sorted(before.keys() ^ now.keys())
     both = before.keys() & now.keys()
-    return missing + sorted(n for n in both if not same(before[n], now[n]))
+    return missing + sorted(n for n in both if not same(before[n], now[n], tolerance))
 
 
-def same(one: np.ndarray, other: np.ndarray) -> bool:
-    """Are two results the same to the last bit?"""
-    return one.shape == other.shape and one.tobytes() == other.tobytes()
+def same(one: np.ndarray, other: np.ndarray, tolerance: float = 0.0) -> bool:
+    """Are two results the same: to the last bit, or, of real numbers, up to a tolerance?
+
+    Of texts the numbers are compared in the same way; all other characters must be equal.
+    """
+    if one.shape != other.shape or one.dtype.kind != other.dtype.kind:
+        return False
+    if tolerance and one.dtype.kind == "U":
+        (words, numbers), (other_words, other_numbers) = parsed(str(one)), parsed(str(other))
+        return words == other_words and same(numbers, other_numbers, tolerance)
+    if tolerance and one.dtype.kind == "f":
+        return np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True)
+    return one.tobytes() == other.tobytes()
 
 
-def main(command: str, path: str) -> int:
+def parsed(text: str) -> tuple[list[str], np.ndarray]:
+    """Return what stands between the real numbers of a text, and these numbers."""
+    parts = re.split(r"(-?\d+\.\d*(?:e[+-]?\d+)?|-?\d+e[+-]?\d+)", text)
+    return parts[::2], np.array(parts[1::2], float)
+
+
+def main(command: str, path: str, option: str = "--tolerance", tolerance: str = "0") -> int:
     """Record, or compare with what was recorded; return the exit code."""
     now = recorded()
     if command == "record":
@@ -188,12 +208,12 @@ def main(command: str, path: str) -> int:
         return 0
     with np.load(path) as file:
         before = {name.replace("|", "/"): file[name] for name in file.files}
-    different = compare(before, now)
+    different = compare(before, now, float(tolerance))
     print("\n".join([*different, f"{len(different)} of {len(before)} results differ"]))
     return 1 if different else 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("record", "compare"):
+    if sys.argv[1:2] not in (["record"], ["compare"]) or sys.argv[3:4] not in ([], ["--tolerance"]):
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

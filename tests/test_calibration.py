@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom, kstest
 
 from dirad.core.network import LINEAR
-from dirad.core.propagate import respond
 from dirad.growth.adapt import Adaptation
 from dirad.growth.state import new_state
+from dirad.inference import respond
 from dirad.params import preset
 from dirad.preval.buffer import UNLABELLED, Buffer
 from dirad.preval.calibration import calibrated, least_of, two_sided

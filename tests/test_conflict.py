@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dirad import new_state, preset
-from dirad.core.network import new_edge
+from dirad.core.edits import new_edge
 from dirad.growth.conflict import conflicts, edge_gradients_per_sample
 
 PAPER = preset("paper")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import naive
 from dirad.core.network import SOFTMAX, Network, new_network
-from dirad.core.propagate import new_workspace, respond
+from dirad.core.propagate import new_workspace
 from dirad.core.random import (
     NODE_REMOVAL,
     PERTURBATION,
@@ -27,6 +27,7 @@ from dirad.growth.adapt import Batch, adapt, draw_batch, draw_wide, is_stable, n
 from dirad.growth.conflict import conflicts
 from dirad.growth.state import State, new_state
 from dirad.history import EXCHANGING, PHASE, History
+from dirad.inference import respond
 from dirad.params import Params, preset
 from networks import (
     curved_classes,

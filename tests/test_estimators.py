@@ -13,8 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dirad import DIRADClassifier, DIRADRegressor, Params
 from dirad.core.network import new_network
-from dirad.core.propagate import respond
 from dirad.estimators.fitting import Payoff
+from dirad.inference import respond
 
 QUICK = {"max_steps": 400, "settle_steps": 100}
 

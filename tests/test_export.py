@@ -1,7 +1,6 @@
 """Exports against the models they come from, over 10,000 random inputs."""
 
 import json
-import math
 import re
 import subprocess
 import sys
@@ -13,11 +12,8 @@ import pytest
 import sympy
 
 from dirad import DIRADClassifier, PREVALClassifier
-from dirad.core.network import LINEAR, MODULATORY, N_EDGES, N_UNITS, new_edge, new_network
-from dirad.core.propagate import respond
 from dirad.export import formula_text, to_dot, to_formula, to_onnx, to_python, to_svg
 from dirad.export.onnx import onnx_ends
-from dirad.export.program import Builder, Node, Transfer
 from exported_models import ALONE, NETWORKS, SYSTEMS, answers, inputs, line_with_name, model, task
 
 CLOSE = 1e-6
@@ -212,33 +208,6 @@ def test_svg_is_drawn():
 @pytest.mark.parametrize("export", [to_python, to_onnx, to_dot])
 def test_the_same_model_gives_the_same_bytes(export):
     assert export(model("softmax")) == export(model("softmax"))
-
-
-def test_steps_that_nothing_needs_are_left_out():
-    builder = Builder(2)
-    used = builder.linear([(builder.inputs[1], 2.0)])
-    builder.linear([(builder.inputs[0], 1.0)])
-    program = builder.program([builder.linear([(used, 3.0)])])
-    assert [step.first.weights for step in program.steps if isinstance(step, Node)] == [
-        (2.0,),
-        (3.0,),
-    ]
-    assert program.used_inputs == [1]
-
-
-def test_outputs_may_feed_others():
-    network = new_network(1, 2, LINEAR, 3, 4)
-    network.counts[N_UNITS], network.counts[N_EDGES] = 3, 0
-    network.units["kind"][2] = MODULATORY
-    for source, term, weight in ((0, 0, 2.0), (1, 4, 0.5), (0, 5, 1.0), (3, 2, -1.0)):
-        new_edge(network, source, term, weight)
-    builder = Builder(1)
-    program = builder.program(builder.attach(network, builder.inputs).outputs)
-    transfers = [step.transfer for step in program.steps]
-    assert transfers == [Transfer.LINEAR, Transfer.MODULATED, Transfer.LINEAR]
-    x = 0.7
-    hidden = 0.5 * 2.0 * x * (4 / (1 + math.exp(-x)) - 1)
-    assert respond(network, np.array([[x]]))[0].tolist() == pytest.approx([2 * x, -hidden])
 
 
 def test_what_cannot_leave_says_why():

@@ -18,7 +18,6 @@ from dirad.core.network import (
     with_capacity,
 )
 from dirad.core.order import new_plan
-from dirad.core.propagate import respond
 from dirad.growth.adapt import adapt, is_stable, new_data
 from dirad.growth.edge_generation import best_source
 from dirad.growth.enc import gate_at_birth, may_convert
@@ -43,6 +42,7 @@ from dirad.growth.removal import remove_useless
 from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, STEP, new_scratch, new_state
 from dirad.growth.update import move_gains, move_parameters, perturb_zero_weights, rate
 from dirad.history import SETTLING
+from dirad.inference import respond
 from dirad.params import Params, preset
 from networks import (
     cases,

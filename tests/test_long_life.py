@@ -7,7 +7,7 @@ from dirad.preval.sharing import continued
 from sklearn.datasets import load_digits
 
 from dirad import PREVALClassifier, watch
-from dirad.core.propagate import respond
+from dirad.inference import respond
 from dirad.preval import buffer_system, screening
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.choice import new_system

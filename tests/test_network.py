@@ -5,17 +5,13 @@ import pytest
 from hypothesis import given
 
 import naive
+from dirad.core.edits import copy_into, free_edge, free_unit, new_edge, new_unit
 from dirad.core.network import (
     FREE,
     MODULATORY,
     N_EDGES,
     N_UNITS,
-    copy_into,
-    free_edge,
-    free_unit,
-    new_edge,
     new_network,
-    new_unit,
     with_capacity,
 )
 from dirad.core.order import LENGTH, mark_ancestors, mark_descendants, new_plan, reaches

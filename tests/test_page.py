@@ -22,8 +22,8 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from dirad import DIRADClassifier, DIRADRegressor
 from dirad.core.network import new_network
-from dirad.core.propagate import respond
 from dirad.history import EDGE, RECORD, RESTORED, History
+from dirad.inference import respond
 from dirad.report.page import write_page
 from dirad.report.page.places import place_nodes
 from dirad.report.page.replay import Edge, final_topology, replay

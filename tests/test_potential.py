@@ -15,7 +15,8 @@ from dirad.core.potential import (
     new_potential,
     term_gradients,
 )
-from dirad.core.propagate import CROSS_ENTROPY, forward, mean_cost, respond
+from dirad.core.propagate import CROSS_ENTROPY, forward, mean_cost
+from dirad.inference import respond
 from networks import PAIRS, TRANSFER_NAMES, cases, random_case, run_passes
 
 DELTA_MINS = st.sampled_from([0.0, 0.01, 0.1])

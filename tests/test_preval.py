@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirad.core.network import FREE, LINEAR, LOGISTIC, OUTPUT
-from dirad.core.propagate import node_states, respond
 from dirad.growth.adapt import adapt, new_data
 from dirad.growth.state import new_state, with_output
+from dirad.inference import node_states, respond
 from dirad.params import preset
 from dirad.preval.choice import new_system
 from dirad.preval.connectivity import allowed_sources, is_output, live_nodes, paths

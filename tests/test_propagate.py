@@ -15,8 +15,8 @@ from dirad.core.propagate import (
     mean_cost,
     new_workspace,
     padded,
-    respond,
 )
+from dirad.inference import respond
 from networks import COST_NAMES, PAIRS, TRANSFER_NAMES, cases, plain, random_case, run_passes
 
 

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from rich.console import Console
 
-from dirad.core.propagate import respond
+from dirad.inference import respond
 from experiments.xor import stages as xor
 from experiments.xor.figures import draw_stages, print_stages
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from dirad.core.propagate import respond
 from dirad.growth.adapt import Adaptation, Data, Desk, adapt, new_data
 from dirad.growth.state import State, new_state
+from dirad.inference import respond
 from dirad.params import Params
 from dirad.preval.settings import PRESETS
 from experiments.scale.clock import MEGABYTE, forget_peak, peak_memory, shortest, timed

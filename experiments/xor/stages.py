@@ -11,16 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.describe import node_name
-from dirad.core.network import MODULATORY, OUTPUT, Network
+from dirad.core.network import MODULATORY, OUTPUT, Network, output_units
 from dirad.core.order import new_plan
 from dirad.core.propagate import (
-    Answers,
+    GradientWorkspace,
     backward,
     forward,
     load_batch,
     mean_cost,
-    new_answers,
-    output_units,
+    new_gradient_workspace,
 )
 from dirad.growth.adapt import adapt, is_stable, new_data
 from dirad.growth.state import new_state
@@ -156,7 +155,7 @@ def _agrees(edge: Edge) -> bool:
 def _measure(number: int, title: str, step: int, network: Network, params: Params) -> Stage:
     """Return a stage: states, deltas and gradients of all four patterns. Its text comes later."""
     network = network.copy()
-    plan, work = new_plan(network), new_answers(network, len(PATTERNS))
+    plan, work = new_plan(network), new_gradient_workspace(network, len(PATTERNS))
     cost = params.constants().cost
     tolerance = 0.0 if params.ordering == "gain" else params.acceptable_mismatch
     load_batch(work, PATTERNS, TARGETS)
@@ -197,7 +196,7 @@ def _measure(number: int, title: str, step: int, network: Network, params: Param
     )
 
 
-def _edges(network: Network, work: Answers) -> list[Edge]:
+def _edges(network: Network, work: GradientWorkspace) -> list[Edge]:
     """Return every edge with its gradients, from the states and deltas in `work`."""
     n, edges = len(PATTERNS), []
     for e in np.flatnonzero(network.edges["source"] >= 0):

@@ -8,9 +8,9 @@ write into it.
 Of two compiled functions that use the same helper with the same types, the one loaded first lends
 its copy of the helper to the other, and copies may round differently: fast-math leaves the order
 of a sum to the optimizer. Functions that Python calls for different purposes therefore take
-workspaces of different types (`propagate.Workspace` and `propagate.Answers`). For the same reason
-a process that compiles may round otherwise than those that load what it compiled: what rounds is
-compiled by a process of its own (`compiled_elsewhere`), and all others load it.
+workspaces of different types (`propagate.Workspace` and `propagate.GradientWorkspace`). For the
+same reason a process that compiles may round otherwise than those that load what it compiled: what
+rounds is compiled by a process of its own (`compiled_elsewhere`), and all others load it.
 """
 
 import hashlib

@@ -15,8 +15,8 @@ from dirad.core.network import (
     TRANSFER,
     Network,
     new_network,
+    output_units,
 )
-from dirad.core.propagate import output_units
 
 # σ₁(z; K) = 4/(1 + e^(−K·z)) − 1 is 0 at z = −1 and 1 at z = 0: a closed gate and an open gate.
 GATE_GAIN, GATE_BIAS = float(np.log(3.0)), -1.0

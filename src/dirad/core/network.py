@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compilation import kernel
-
 # Places in `counts`.
 N_INPUTS, N_UNITS, N_EDGES, N_OUTPUTS, TRANSFER = range(5)
 
@@ -158,67 +156,7 @@ def with_capacity(network: Network, units: int, edges: int) -> Network:
     )
 
 
-@kernel
-def new_edge(net, source, term, weight):
-    """Place an edge; return its number (the lowest free place)."""
-    e = net.counts[N_EDGES]
-    for place in range(net.counts[N_EDGES]):
-        if net.edges[place].source < 0:
-            e = place
-            break
-    if e == net.counts[N_EDGES]:
-        net.counts[N_EDGES] += 1
-    net.edges[e].source = source
-    net.edges[e].term = term
-    net.edges[e].weight = weight
-    net.edges[e].owner = net.units[term // 2].owner
-    net.edges[e].frozen = 0
-    return e
-
-
-@kernel
-def new_unit(net, gain, bias_1, owner):
-    """Place a modulatory node with term-0 bias 0; return its unit number."""
-    u = net.counts[N_UNITS]
-    for place in range(net.counts[N_UNITS]):
-        if net.units[place].kind == FREE:
-            u = place
-            break
-    if u == net.counts[N_UNITS]:
-        net.counts[N_UNITS] += 1
-    net.units[u].kind = MODULATORY
-    net.units[u].output = -1
-    net.units[u].gain = gain
-    net.bias[u, 0] = 0.0
-    net.bias[u, 1] = bias_1
-    net.units[u].owner = owner
-    net.units[u].frozen = 0
-    return u
-
-
-@kernel
-def free_edge(net, e):
-    """Give an edge's place back."""
-    net.edges[e].source = -1
-    net.edges[e].term = -1
-    net.edges[e].weight = 0.0
-
-
-@kernel
-def free_unit(net, u):
-    """Give a node's place back; its edges must be gone."""
-    net.units[u].kind = FREE
-    net.bias[u, 0] = 0.0
-    net.bias[u, 1] = 0.0
-    net.units[u].gain = 1.0
-
-
-@kernel
-def copy_into(net, target):
-    """Write the learned content of `net` into `target`, which has the same capacity."""
-    target.counts[:] = net.counts
-    target.bias[:] = net.bias
-    for u in range(net.units.shape[0]):
-        target.units[u] = net.units[u]
-    for e in range(net.edges.shape[0]):
-        target.edges[e] = net.edges[e]
+def output_units(network: Network) -> NDArray[np.int64]:
+    """Return the unit numbers of the outputs, in the order of their columns."""
+    units = np.flatnonzero(network.units["kind"] == OUTPUT)
+    return units[np.argsort(network.units["output"][units])]

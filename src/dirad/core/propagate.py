@@ -24,7 +24,7 @@ from dirad.core.network import (
     Network,
     new_network,
 )
-from dirad.core.order import LENGTH, Plan, new_plan
+from dirad.core.order import LENGTH, new_plan
 
 LANES = 16  # rows are padded to a multiple of this many columns: one vector of float32
 CACHE_LINE = 64  # bytes
@@ -56,8 +56,8 @@ class Workspace(NamedTuple):
     row: NDArray  # (samples,) scratch
 
 
-class Answers(Workspace):
-    """A workspace for answers alone; of its own type, so that it shares no code with adaptation."""
+class GradientWorkspace(Workspace):
+    """A workspace for gradients outside adaptation; its own type, so that no code is shared."""
 
 
 def padded(n: int) -> int:
@@ -73,21 +73,14 @@ def aligned_zeros(shape: tuple[int, ...], dtype: type) -> NDArray:
     return memory[start : start + size].view(dtype).reshape(shape)
 
 
+def new_gradient_workspace(network: Network, n_samples: int) -> GradientWorkspace:
+    """Return float64 scratch for the gradients of at most `n_samples`."""
+    compiled_elsewhere(warm_up)
+    return GradientWorkspace(*new_workspace(network, n_samples))
+
+
 def new_workspace(network: Network, n_samples: int, dtype: type = np.float64) -> Workspace:
     """Return scratch for batches of at most `n_samples`."""
-    return _scratch(network, n_samples, dtype, backwards=True)
-
-
-def new_answers(network: Network, n_samples: int, *, backwards: bool = True) -> Answers:
-    """Return float64 scratch for answers to at most `n_samples` at a time.
-
-    Without room for deltas, which is most of it, where only `forward` is to be called.
-    """
-    return Answers(*_scratch(network, n_samples, np.float64, backwards=backwards))
-
-
-def _scratch(network: Network, n_samples: int, dtype: type, *, backwards: bool) -> Workspace:
-    deltas = 2 * len(network.units) if backwards else 0
     units, edges = len(network.units), len(network.edges)
     columns = padded(max(n_samples, 1))
     if columns % 1024 == 0:
@@ -96,8 +89,8 @@ def _scratch(network: Network, n_samples: int, dtype: type, *, backwards: bool) 
         state=aligned_zeros((network.n_inputs + units, columns), dtype),
         term_0=aligned_zeros((units, columns), dtype),
         term_1=aligned_zeros((units, columns), dtype),
-        delta=aligned_zeros((deltas, columns), dtype),
-        felt=aligned_zeros((deltas, columns), dtype),
+        delta=aligned_zeros((2 * units, columns), dtype),
+        felt=aligned_zeros((2 * units, columns), dtype),
         target=aligned_zeros((network.n_outputs, columns), dtype),
         sample_weight=aligned_zeros((columns,), dtype),
         width=np.array([0, 0], np.int64),
@@ -414,37 +407,10 @@ def mean_cost(net, plan, work, cost):
     return total / max(weight, 1e-300)
 
 
-def respond(network: Network, X: NDArray, plan: Plan | None = None) -> NDArray[np.float64]:
-    """Return the outputs for every row of X, in float64 and sample by sample independent.
-
-    X has one column per input; the result has one column per output.
-    """
-    return node_states(network, X, network.n_inputs + output_units(network), plan)
-
-
-def node_states(
-    network: Network, X: NDArray, nodes: NDArray[np.int64], plan: Plan | None = None
-) -> NDArray[np.float64]:
-    """Return the states of some nodes for every row of X, as `respond` does: (samples, nodes)."""
-    compiled_elsewhere(answer_little)
-    plan = plan or new_plan(network)
-    result = np.empty((len(X), len(nodes)))
-    chunk = 4 * TILE
-    work = new_answers(network, min(len(X), chunk), backwards=False)
-    for start in range(0, len(X), chunk):
-        part = X[start : start + chunk]
-        load_batch(work, part)
-        forward(network, plan, work)
-        result[start : start + chunk] = work.state[nodes, : len(part)].T
-    return result
-
-
-def answer_little() -> None:
-    """Let a network without edges answer, for which all kernels of answers are needed."""
-    respond(new_network(1, 1, LOGISTIC), np.zeros((1, 1)))
-
-
-def output_units(network: Network) -> NDArray[np.int64]:
-    """Return the unit numbers of the outputs, in the order of their columns."""
-    units = np.flatnonzero(network.units["kind"] == OUTPUT)
-    return units[np.argsort(network.units["output"][units])]
+def warm_up() -> None:
+    """Run both passes over a network without edges, which loads all kernels of gradients."""
+    network = new_network(1, 1, LOGISTIC)
+    plan, work = new_plan(network), new_gradient_workspace(network, 1)
+    load_batch(work, np.zeros((1, 1)), np.zeros((1, 1)))
+    forward(network, plan, work)
+    backward(network, plan, work, SQUARED, 0.0)

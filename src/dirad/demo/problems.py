@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.network import LOGISTIC, Network
-from dirad.core.propagate import respond
 from dirad.datasets import DatasetMissing, digit_pair, small_digits
 from dirad.demo.baselines import greedy_logistic, parity_mlp
 from dirad.growth.adapt import adapt, new_data
 from dirad.growth.state import State, new_state
 from dirad.history import History
+from dirad.inference import respond
 from dirad.params import Params, preset
 from dirad.streams.run import source
 

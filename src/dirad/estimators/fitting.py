@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from dirad.core.magnitudes import center_and_spread
 from dirad.core.network import Network
-from dirad.core.propagate import respond
 from dirad.growth.adapt import Adaptation, Data, Desk, is_stable, new_data
 from dirad.growth.state import PHASE, SMOOTHED, State, new_state
 from dirad.history import GROWING, PHASE_NAMES, History
+from dirad.inference import respond
 from dirad.params import Params
 
 LOOK = 200  # steps between two looks at the cost, and at held-out samples

@@ -1,4 +1,4 @@
-"""A fitted model leaves Python: C, ONNX, a module of its own, formulas, drawings."""
+"""Exports of a fitted model: C, ONNX, a stand-alone Python module, formulas, drawings."""
 
 from dirad.export.c import c_size, fixed_bound, to_c
 from dirad.export.c_source import CSize

@@ -1,4 +1,4 @@
-"""A model as one C99 header: in float, or in whole numbers with a bound of their error."""
+"""A model as one C99 header: in float, or in fixed point with a bound on the error."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,23 +9,23 @@ from dirad.export.c_float import float_parts
 from dirad.export.c_source import CSize, Parts, check_name, header, size_of
 from dirad.export.exported import Estimator, Exported, exported
 from dirad.export.fixed_point import Fixed, fixed_program
-from dirad.export.program import Node
+from dirad.program import Block, Sums
 
 LEAST_FLOAT = 1e-37  # smaller numbers are 0 in float
-FAR = 1e5  # spreads from 0 at which float has a hundredth of a spread left
+FAR = 1e5  # spreads from 0 at which float resolves only a hundredth of a spread
 
 
 def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = None) -> str:
-    """Return a model as a C99 header that takes no memory but the stack.
+    """Return a model as a C99 header that uses no memory but the stack.
 
     It defines ``<name>_predict(x, out)``, which writes the probability of each class or the value
     of each output, for classifiers ``<name>_predict_class(x)``, and for PREVAL systems of several
-    models ``<name>_route(x)``. Numbers are float; with `fixed` they are whole numbers of 32 bits,
-    and no library is needed: ``fixed=16`` keeps weights in 16 bits and takes inputs from 0 to 1,
-    `Fixed` says other ranges. ``<name>_input(i, value)`` turns a float into an input then.
+    models ``<name>_route(x)``. Numbers are float; with `fixed` they are 32-bit integers, and no
+    library is needed: ``fixed=16`` stores weights in 16 bits and expects inputs from 0 to 1,
+    `Fixed` sets other ranges. Then ``<name>_input(i, value)`` converts a float into an input.
 
-    In float, of inputs whose mean is a hundred times their spread two digits are lost: shift them.
-    Where float could not tell the inputs apart at all, they are refused.
+    In float, inputs whose mean is a hundred times their spread lose two digits: shift them. A
+    model whose inputs float cannot distinguish at all is refused.
     """
     check_name(name)
     whole = exported(model)
@@ -35,7 +35,7 @@ def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = N
 
 
 def c_size(model: Estimator, *, fixed: Fixed | int | None = None) -> CSize:
-    """Return the bytes of constants and of scratch that `to_c` needs, its code apart.
+    """Return the bytes of constants and of scratch that `to_c` needs, without its code.
 
     >>> from dirad import DIRADRegressor
     >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
@@ -47,13 +47,13 @@ def c_size(model: Estimator, *, fixed: Fixed | int | None = None) -> CSize:
 
 
 def fixed_bound(model: Estimator, fixed: Fixed | int = 16) -> float:
-    """Return how far an output in whole numbers may be off, for inputs within their ranges."""
+    """Return a bound on the error of an output in fixed point, for inputs within their ranges."""
     whole = exported(model)
     return fixed_program(whole.members[0].program, _as_fixed(fixed)).error
 
 
 def _spreads(model: Estimator) -> NDArray[np.float64]:
-    """Return the usual deviation of each input, where it was learned."""
+    """Return the standard deviation of each input, where it was learned."""
     if not isinstance(model, PREVALClassifier):
         return model.input_spread_
     ones = np.ones(model.models_[0].network.n_inputs)  # the paper's models do not scale inputs
@@ -64,16 +64,24 @@ def _check_float(whole: Exported, spreads: NDArray[np.float64]) -> None:
     """Refuse a model whose inputs are too small, or too far from 0, for numbers of 24 bits."""
     for member in whole.members:
         for step in member.program.steps:
-            for term in step.terms if isinstance(step, Node) else ():
-                edges = [(w, spreads[i]) for i, w in term.edges if i < len(spreads)]
-                reach = sum(abs(w) * spread for w, spread in edges)
-                small = any(0 < min(abs(w), spread) < LEAST_FLOAT for w, spread in edges)
-                if small or (reach > 0 and abs(term.bias) > FAR * reach):
+            for sums in step.sums if isinstance(step, Block) else ():
+                if not _fits_float(sums, spreads):
                     raise ValueError(
                         "float cannot distinguish the inputs of this model: they are too small, "
                         f"too large, or lie more than {FAR:,.0f} times their spread from 0; "
                         "rescale or shift them before fitting, or export to Python or ONNX"
                     )
+
+
+def _fits_float(sums: Sums, spreads: NDArray[np.float64]) -> bool:
+    """Are all weights and spreads of inputs large enough, and no bias too large for them?"""
+    of_input = sums.source < len(spreads)
+    weight, spread = np.abs(sums.weight[of_input]), spreads[sums.source[of_input]]
+    smaller = np.minimum(weight, spread)
+    reach = np.bincount(sums.row[of_input], weight * spread, minlength=len(sums))
+    too_small = (smaller > 0) & (smaller < LEAST_FLOAT)
+    too_far = (reach > 0) & (np.abs(sums.bias) > FAR * reach)
+    return not (too_small.any() or too_far.any())
 
 
 def _as_fixed(fixed: Fixed | int) -> Fixed:

@@ -1,4 +1,4 @@
-"""A model in C, in whole numbers: the same loop, with a shift per sum and no library."""
+"""A model in C with integers: the same loop, with a shift per sum and no library."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,13 +7,13 @@ from dirad.export.exported import Exported
 from dirad.export.fixed_point import (
     MODULATION,
     Fixed,
-    FixedMixture,
     FixedNode,
     FixedProgram,
+    FixedSoftmax,
     FixedTerm,
     fixed_program,
 )
-from dirad.export.program import Program, Transfer
+from dirad.program import Program, Transfer
 
 _RUN = """/* Right shifts of negative numbers must keep the sign, as with every common compiler. */
 static inline int32_t {name}_shifted(int64_t value, int shift)
@@ -96,7 +96,7 @@ static inline void {name}_softmax({name}_cursor *c, const int32_t *z, int n, int
 
 
 def fixed_parts(whole: Exported, fixed: Fixed) -> Parts:
-    """Return a model's tables and functions in whole numbers."""
+    """Return a model's tables and functions in integers."""
     program = whole.members[0].program
     made = fixed_program(program, fixed)
     own_input_tables, input_macros = _inputs(made, fixed)
@@ -131,7 +131,7 @@ def _copies(program: Program, made: FixedProgram) -> list[str]:
 
 
 def _inputs(made: FixedProgram, fixed: Fixed) -> tuple[list[Table], list[tuple[str, str]]]:
-    """Return how a float becomes an input: by one range for all, or by tables."""
+    """Return how a float is converted into an input: by one range for all, or by tables."""
     columns = {
         "FRACTION": [str(own.fraction) for own in made.inputs],
         "LOW": [real(own.low) for own in made.inputs],
@@ -158,7 +158,7 @@ def _tables(made: FixedProgram, bits: int) -> Iterator[Table]:
 
 
 def _functions(program: Program, made: FixedProgram) -> str:
-    used = {step.transfer for step in program.steps}
+    used = program.transfers
     parts = [_RUN]
     if used - {Transfer.LINEAR}:
         parts.append(_EXPONENTIAL)
@@ -169,7 +169,7 @@ def _functions(program: Program, made: FixedProgram) -> str:
     return "".join([*parts, _program(program, made.steps)])
 
 
-def _program(program: Program, steps: Sequence[FixedNode | FixedMixture]) -> str:
+def _program(program: Program, steps: Sequence[FixedNode | FixedSoftmax]) -> str:
     lines = [
         "\nstatic inline void {name}_program_0(const int32_t *x, int32_t *v)\n{",
         "    {name}_cursor c = { x, v, v, 0, 0 };",
@@ -181,8 +181,8 @@ def _program(program: Program, steps: Sequence[FixedNode | FixedMixture]) -> str
     return "\n".join([*lines, "}\n"])
 
 
-def _of_step(program: Program, step: FixedNode | FixedMixture) -> list[str]:
-    if isinstance(step, FixedMixture):
+def _of_step(program: Program, step: FixedNode | FixedSoftmax) -> list[str]:
+    if isinstance(step, FixedSoftmax):
         start = step.start - program.n_inputs
         return [f"    {{name}}_softmax(&c, v + {start}, {step.width}, {step.fraction});"]
     total = "{name}_sum(&c)"

@@ -1,11 +1,13 @@
-"""A model in C, in float: tables of weights, and a loop over them."""
+"""A model in C with float numbers: tables of weights, and a loop over them."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+import numpy as np
+
 from dirad.export.c_source import Parts, Table, real, scratch, table, unsigned
 from dirad.export.exported import Exported
-from dirad.export.program import Mixture, Node, Program, Term, Transfer
+from dirad.program import Block, Pooling, Program, Sums, Transfer, stacked
 
 _RUN = """/* Walks the tables; the next value goes to `next`. */
 typedef struct {{
@@ -36,7 +38,7 @@ static inline void {{name}}_{transfer}({{name}}_cursor *c, unsigned n)
 }}
 """
 
-# What a node does with its sums; the next constant is c->constant's.
+# The value of a node, from its sums; c->constant is the index of the next constant.
 _BODIES = {
     Transfer.LINEAR: """        *c->next++ = {name}_sum(c);""",
     Transfer.LOGISTIC: """        *c->next++ = 1.0f / (1.0f + expf(-{name}_sum(c)));""",
@@ -54,7 +56,7 @@ _BODIES = {
         *c->next++ = fabsf(z) > {name}_constant[c->constant++] ? 1.0f : 0.0f;""",
 }
 
-_MIXTURES = {
+_POOLINGS = {
     Transfer.SOFTMAX: """
 static inline void {name}_softmax({name}_cursor *c, const float *z, int n)
 {
@@ -108,68 +110,73 @@ def float_parts(whole: Exported) -> Parts:
     )
 
 
-def _nodes(program: Program) -> Iterator[Node]:
-    return (step for step in program.steps if isinstance(step, Node))
+def _sums(program: Program) -> Sums:
+    """Return all sums, in the order of their use; the steepness of σ₁ is part of the weights."""
+    return stacked(*(_in_order(step) for step in program.steps if isinstance(step, Block)))
 
 
-def _terms(program: Program) -> list[Term]:
-    """Return all sums, in the order of their use; the steepness of σ₁ is folded in."""
-    result = []
-    for node in _nodes(program):
-        result.append(node.first)
-        if node.transfer == Transfer.MODULATED:
-            result.append(node.second.times(node.constant))
-    return result
+def _in_order(block: Block) -> Sums:
+    """Return the sums of a block: node by node, both sums of a modulated node in turn."""
+    if block.second is None:
+        return block.first
+    both = stacked(block.first, block.second.times(block.constant))
+    return both.take(np.arange(len(both)).reshape(2, -1).T.ravel())
 
 
 def _constants(program: Program) -> list[float]:
-    return [node.constant for node in _nodes(program) if node.transfer in _CONSTANTS]
+    return [
+        constant
+        for step in program.steps
+        if isinstance(step, Block) and step.transfer in _CONSTANTS
+        for constant in step.constant.tolist()
+    ]
 
 
 def _tables(programs: Sequence[Program]) -> Iterator[Table]:
-    terms = [term for program in programs for term in _terms(program)]
-    yield table("float", "weight", (real(w) for term in terms for w in term.weights))
-    yield unsigned("source", (s for term in terms for s in term.sources))
-    yield table("float", "bias", (real(term.bias) for term in terms))
-    yield unsigned("count", (len(term.sources) for term in terms))
+    sums = stacked(*map(_sums, programs))
+    yield table("float", "weight", map(real, sums.weight.tolist()))
+    yield unsigned("source", sums.source.tolist())
+    yield table("float", "bias", map(real, sums.bias.tolist()))
+    yield unsigned("count", np.diff(sums.start).tolist())
     constants = [c for program in programs for c in _constants(program)]
     if constants:
         yield table("float", "constant", map(real, constants))
 
 
 def _functions(programs: Sequence[Program]) -> str:
-    used = {step.transfer for program in programs for step in program.steps}
+    used = set().union(*(program.transfers for program in programs))
     with_constants = any(_constants(program) for program in programs)
     parts = [_RUN.format(constant=", constant" if with_constants else "")]
     for transfer, body in _BODIES.items():
         if transfer in used:
             parts.append(_NODES.format(transfer=transfer, body=body))
-    parts += [source for transfer, source in _MIXTURES.items() if transfer in used]
+    parts += [source for transfer, source in _POOLINGS.items() if transfer in used]
     edge = term = constant = 0
     for i, program in enumerate(programs):
         places = [edge, term, constant] if with_constants else [edge, term]
         parts.append(_program(i, program, places))
-        own = _terms(program)
-        edge, term = edge + sum(len(t.sources) for t in own), term + len(own)
+        own = _sums(program)
+        edge, term = edge + len(own.source), term + len(own)
         constant += len(_constants(program))
     return "".join(parts)
 
 
 def _program(i: int, program: Program, places: Sequence[int]) -> str:
-    """Return the function that walks one program, from these places of the tables on."""
+    """Return the function of one program, whose entries begin at these places of the tables."""
     begin = ", ".join(map(str, places))
     lines = [
         f"\nstatic inline void {{name}}_program_{i}(const float *x, float *v)\n{{",
         f"    {{name}}_cursor c = {{ x, v, v, {begin} }};",
     ]
     for transfer, steps in groupby(program.steps, key=lambda step: step.transfer):
-        some = list(steps)
-        mixtures = [step for step in some if isinstance(step, Mixture)]
-        lines += [
-            f"    {{name}}_{transfer}(&c, v + {step.start - program.n_inputs}, {step.taken}{more});"
-            for step in mixtures
-            for more in [f", {real(step.constant)}" if step.constant else ""]
-        ]
-        if not mixtures:
-            lines.append(f"    {{name}}_{transfer}(&c, {len(some)});")
+        n_nodes = 0
+        for step in steps:
+            if isinstance(step, Pooling):
+                more = f", {real(step.constant)}" if step.constant else ""
+                run = f"v + {step.start - program.n_inputs}, {step.taken}"
+                lines.append(f"    {{name}}_{transfer}(&c, {run}{more});")
+            else:
+                n_nodes += step.width
+        if n_nodes:
+            lines.append(f"    {{name}}_{transfer}(&c, {n_nodes});")
     return "\n".join([*lines, "}\n"])

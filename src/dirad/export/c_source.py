@@ -1,22 +1,22 @@
-"""What C in float and in whole numbers have in common: names, tables, the frame of the header."""
+"""What both kinds of C share: names, tables and the frame of the header."""
 
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dirad.export.exported import Exported, Member
-from dirad.export.program import Program
+from dirad.program import Program
 
 NUMBERS_PER_LINE = 8
-NAMED_INPUTS = 8  # that the usage names
+NAMED_INPUTS = 8  # inputs that the comment on usage lists
 NAMES = "letters, digits and _, and begin with a letter"
 
 
 class CSize(NamedTuple):
-    """Bytes that a model needs, its code apart."""
+    """Bytes that a model needs, without its code."""
 
     flash: int  # constants
-    ram: int  # scratch, on the stack while it answers
+    ram: int  # scratch, on the stack during a call
 
 
 class Table(NamedTuple):
@@ -49,12 +49,12 @@ def _bits(kind: str) -> int:
 
 
 def table(kind: str, name: str, values: Iterable[object]) -> Table:
-    """Return a table; one without entries gets a 0, for C knows no empty arrays."""
+    """Return a table; an empty one gets a 0, because C has no empty arrays."""
     return Table(kind, name, tuple(str(value) for value in values) or ("0",))
 
 
 def unsigned(name: str, values: Iterable[int]) -> Table:
-    """Return a table of whole numbers from 0, in the smallest type that holds them."""
+    """Return a table of unsigned integers, in the smallest type that holds them."""
     values = list(values)
     most = max(values, default=0)
     return table(f"uint{8 if most < 2**8 else 16 if most < 2**16 else 32}_t", name, values)
@@ -75,18 +75,18 @@ def real(number: float) -> str:
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot begin the names in a C program."""
+    """Raise an error unless `name` can begin the names in a C program."""
     if not is_name(name):
         raise ValueError(f"name must be {NAMES}: {name!r}")
 
 
 def is_name(name: str) -> bool:
-    """Can this begin the names in a C program?"""
+    """Return whether `name` can begin the names in a C program."""
     return bool(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name))
 
 
 def text(words: str) -> str:
-    """Return a string literal, safe in any source.
+    """Return a string literal of plain ASCII, without trigraphs.
 
     >>> print(text('a "b"?'))
     "a \\042b\\042\\077"
@@ -97,19 +97,19 @@ def text(words: str) -> str:
 
 
 class Parts(NamedTuple):
-    """What one number type makes of a model; {name} and {NAME} stand for the name of it."""
+    """A model in one number type; {name} and {NAME} are replaced by its name."""
 
-    number: str  # its type
+    number: str  # the C type
     includes: tuple[str, ...]
     remarks: tuple[str, ...]
     macros: tuple[tuple[str, str], ...]
     tables: tuple[Table, ...]
-    functions: str  # of transfers and programs
-    copies: tuple[Sequence[str], ...]  # of each program: its outputs, by their order
-    scores: tuple[str, ...]  # of each program, where there are several
+    functions: str  # source of the transfers and programs
+    copies: tuple[Sequence[str], ...]  # for each program, expressions of its outputs
+    scores: tuple[str, ...]  # for each program, the expression of its score; empty for one program
 
     def named(self, name: str) -> "Parts":
-        """Return the same with the name in its places."""
+        """Return the same with the name inserted."""
 
         def put(source: str) -> str:
             return source.replace("{name}", name).replace("{NAME}", name.upper())
@@ -213,7 +213,7 @@ static inline int {name}_predict_class(const {number} *x)
 
 
 def size_of(whole: Exported, parts: Parts) -> CSize:
-    """Return what the constants and the scratch take; a number has 4 bytes."""
+    """Return the size of constants and scratch; a number has 4 bytes."""
     flash = sum(table.n_bytes for table in _tables(whole, parts))
     return CSize(flash, 4 * _n_scratch(whole))
 
@@ -243,7 +243,7 @@ def header(whole: Exported, parts: Parts, name: str) -> str:
 
 
 def _comment(words: str) -> str:
-    """Return words that can stand in a comment of any source.
+    """Return words in a form that is safe in a C comment.
 
     >>> print(_comment("a */ b ?? ö"))
     a * / b ? ? \\xf6
@@ -255,7 +255,7 @@ def _comment(words: str) -> str:
 
 
 def _usage(whole: Exported, name: str, number: str) -> list[str]:
-    """Return how the functions are called, and what their input is."""
+    """Return a comment on how to call the functions, and on the inputs."""
     upper = name.upper()
     calls = [(f"{number} x[{upper}_N_INPUTS];", "the inputs, see below")]
     if number != "float":
@@ -278,7 +278,7 @@ def _usage(whole: Exported, name: str, number: str) -> list[str]:
 
 
 def _listed(names: Sequence[str]) -> list[str]:
-    """Return the places of some inputs.
+    """Return the indices and names of the inputs; of many, the first ones and the last.
 
     >>> _listed(["a", "b"])
     ['x[0]: a', 'x[1]: b']
@@ -348,5 +348,5 @@ def _copies(member: Member, values: Sequence[str], indent: str) -> str:
 
 
 def scratch(program: Program, value: int) -> str:
-    """Return where a computed value stands."""
+    """Return the expression of a computed value."""
     return f"v[{value - program.n_inputs}]"

@@ -17,10 +17,10 @@ _HEAD = """digraph network {
 
 
 def to_dot(model: Estimator, *, number: int | None = None) -> str:
-    """Return the network in the language of Graphviz; of a PREVAL system the L0 of one model.
+    """Return the network in Graphviz's DOT language; for a PREVAL system, the L0 of one model.
 
-    Colour tells the sign of a weight, width its size relative to those of the same term.
-    Modulating edges are dashed and end in a bar. Inputs that nothing uses are left out.
+    Colour shows the sign of a weight, width its size relative to the others of its term.
+    Modulating edges are dashed and end in a bar. Unused inputs are left out.
 
     >>> from dirad import DIRADRegressor
     >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
@@ -33,7 +33,7 @@ def to_dot(model: Estimator, *, number: int | None = None) -> str:
 
 
 def to_svg(model: Estimator, *, number: int | None = None) -> str:
-    """Return the drawing of `to_dot` as SVG, which takes Graphviz's program `dot`."""
+    """Return the drawing of `to_dot` as SVG. This needs Graphviz's program `dot`."""
     graphviz = needs("graphviz", "svg")
     try:
         drawn = graphviz.Source(to_dot(model, number=number)).pipe(format="svg")
@@ -46,7 +46,7 @@ def to_svg(model: Estimator, *, number: int | None = None) -> str:
 
 
 def _nodes(model: Estimator, network: Network, number: int | None) -> list[str]:
-    """Return inputs that are used, hidden nodes, outputs, each kind with its own shape."""
+    """Return the used inputs, hidden nodes and outputs; each kind has its own shape."""
     inputs = input_names(model)
     outputs = _names_of_outputs(model, number)
     edges = network.edges[network.edges["source"] >= 0]
@@ -68,7 +68,7 @@ def _names_of_outputs(model: Estimator, number: int | None) -> list[str]:
     if isinstance(model, PREVALClassifier):
         one = system_model(model, number)
         own = [str(model._state.labels[code]) for code in one.classes]
-        older = one.network.n_outputs - len(own)  # those of the models that it stands on
+        older = one.network.n_outputs - len(own)  # outputs of earlier models that L0 was grown on
         return [f"earlier {i}" for i in range(older)] + own
     single = isinstance(model, DIRADClassifier) and model.network_.n_outputs == 1
     return names[1:] if single else names
@@ -80,7 +80,7 @@ def _rank(place: str, nodes: list[str]) -> str:
 
 
 def _node(number: int, label: str, shape: str, colour: str) -> str:
-    # Graphviz knows entities of XML: without &amp; a name such as &#27; would become a character.
+    # Graphviz expands XML entities: without &amp; a name such as &#27; would become a character.
     text = visible(label.replace("\n", " ")).replace("&", "&amp;")
     text = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'  n{number} [label="{text}", shape={shape}, style=filled, fillcolor="{colour}"];'

@@ -1,4 +1,4 @@
-"""A fitted estimator as the exports see it: programs, and the names of what goes in and out."""
+"""A fitted estimator as the exports need it: programs, and the names of inputs and outputs."""
 
 from typing import Any, NamedTuple, TypeAlias
 
@@ -7,8 +7,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from dirad.core.network import Network
 from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier
-from dirad.export.program import Builder, Node, Program, Term, Transfer, check_finite, pruned
-from dirad.export.system import Model, answerers, finished_models, model_program
+from dirad.export.system import Model, answerers, finished_models
+from dirad.inference import Builder, joined, silent, weighted
+from dirad.preval.program import expert_program
+from dirad.program import OUTPUTS, Block, Program, Transfer
 
 Estimator: TypeAlias = Any  # a fitted DIRADClassifier, DIRADRegressor or PREVALClassifier
 
@@ -18,30 +20,30 @@ class Member(NamedTuple):
 
     number: int
     program: Program
-    columns: tuple[int, ...]  # of the answer, for each output of the program; all, if it is alone
-    answered_by: int  # place of the member that answers what this one knows best
+    columns: tuple[int, ...]  # of the answer, one for each output of the program
+    answered_by: int  # index of the member that answers where this one's score is the least
 
 
 class Exported(NamedTuple):
-    """What leaves Python."""
+    """A model ready for export."""
 
     title: str  # the estimator, and its size
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    classes: tuple[Any, ...] | None  # None: a regressor
+    classes: tuple[Any, ...] | None  # None for a regressor
     members: tuple[Member, ...]
-    single: bool  # is an answer one number? (regressors)
+    single: bool  # whether an answer is one number (regressors)
 
     @property
     def routed(self) -> bool:
-        """Is there a choice of who answers?"""
+        """Whether one of several models is chosen to answer."""
         return len(self.members) > 1
 
 
 def exported(model: Estimator) -> Exported:
     """Return the programs and names of a fitted estimator."""
     if isinstance(model, PREVALClassifier):
-        check_is_fitted(model, "_view")
+        check_is_fitted(model, "_stream")
         result = _of_system(model)
     elif isinstance(model, (DIRADClassifier, DIRADRegressor)):
         check_is_fitted(model)
@@ -52,7 +54,7 @@ def exported(model: Estimator) -> Exported:
             f"{type(model).__name__}"
         )
     for member in result.members:
-        check_finite(member.program)
+        _check_finite(member.program)
     return result
 
 
@@ -73,8 +75,8 @@ def output_names(model: Estimator) -> tuple[str, ...]:
 
 
 def network_of(model: Estimator, number: int | None = None) -> Network:
-    """Return the network of an estimator; of a PREVAL system the L0 of a model, by its number."""
-    check_is_fitted(model, "_view" if isinstance(model, PREVALClassifier) else None)
+    """Return the network of an estimator; for a PREVAL system, the L0 of one model."""
+    check_is_fitted(model, "_stream" if isinstance(model, PREVALClassifier) else None)
     if not isinstance(model, PREVALClassifier):
         if number is not None:
             raise ValueError(f"{type(model).__name__} has one network: give no number")
@@ -83,7 +85,7 @@ def network_of(model: Estimator, number: int | None = None) -> Network:
 
 
 def system_model(model: PREVALClassifier, number: int | None) -> Model:
-    """Return a model of a system by its number; none is needed where it has only one."""
+    """Return the model of a system with a number; a single model needs none."""
     models = finished_models(model)
     numbers = [one.number for one in models]
     if number is None and len(models) == 1:
@@ -98,7 +100,12 @@ def _of_system(model: PREVALClassifier) -> Exported:
     view = model._state
     columns = {code: column for column, code in enumerate(view.codes(view.classes).tolist())}
     members = tuple(
-        Member(one.number, model_program(one), tuple(columns[c] for c in one.classes), answerer)
+        Member(
+            one.number,
+            expert_program(one.parts),
+            tuple(columns[c] for c in one.classes),
+            answerer,
+        )
         for one, answerer in zip(models, answerers(model, models), strict=True)
     )
     if len(members) == 1:
@@ -115,15 +122,27 @@ def _of_system(model: PREVALClassifier) -> Exported:
 
 
 def _alone(member: Member, n_classes: int) -> Member:
-    """Return the only model of a system: nothing to choose by, an answer for every class."""
-    program = pruned(member.program._replace(score=None))
-    never = program.n_values  # the probability of a class that the model does not know
-    places = dict(zip(member.columns, program.outputs, strict=True))
-    program = program._replace(
-        steps=(*program.steps, Node(Transfer.LINEAR, Term(0.0))),
-        outputs=tuple(places.get(column, never) for column in range(n_classes)),
-    )
-    return member._replace(program=pruned(program), columns=tuple(range(n_classes)))
+    """Return the only model of a system: no score, and an answer for every class."""
+    program = member.program.only([OUTPUTS])
+    zero = Block(Transfer.LINEAR, silent(1).sums, None, np.zeros(1))
+    outputs = np.full(n_classes, program.n_values)  # unknown classes have probability 0
+    outputs[list(member.columns)] = program.outputs
+    program = Program(program.n_inputs, (*program.steps, zero), {OUTPUTS: outputs})
+    return member._replace(program=program.only([OUTPUTS]), columns=tuple(range(n_classes)))
+
+
+def _check_finite(program: Program) -> None:
+    """Refuse a program with a number that is not finite."""
+    for value, step in program.numbered:
+        for sums in step.sums if isinstance(step, Block) else ():
+            finite = np.isfinite(sums.bias) & np.isfinite(step.constant)
+            finite[sums.row[~np.isfinite(sums.weight)]] = False
+            if not finite.all():
+                raise ValueError(
+                    "the network has a number that is not finite "
+                    f"(value {value + int(finite.argmin())}, {step.transfer}), which cannot be "
+                    "exported"
+                )
 
 
 def _of_network(model: Estimator) -> Exported:
@@ -144,18 +163,16 @@ def _of_network(model: Estimator) -> Exported:
 def _regression(model: Estimator) -> Program:
     builder = Builder(model.network_.n_inputs)
     outputs = builder.attach(model.network_, builder.inputs).outputs
-    scale, offset = np.ravel(model.target_scale_), np.ravel(model.target_offset_)
-    return builder.program(
-        [s.times(k)._replace(offset=c) for s, k, c in zip(outputs, scale, offset, strict=True)]
-    )
+    outputs = outputs.times(np.ravel(model.target_scale_))
+    return builder.program({OUTPUTS: outputs._replace(offset=np.ravel(model.target_offset_))})
 
 
 def _classification(model: Estimator) -> Program:
     builder = Builder(model.network_.n_inputs)
     outputs = builder.attach(model.network_, builder.inputs).outputs
-    if len(outputs) == 1:
-        other = builder.linear([(outputs[0], -1.0)], bias=1.0)
-        return builder.program([other, outputs[0]])
-    if model.preset == "paper":
-        outputs = builder.mixture(Transfer.SHARE, outputs)
-    return builder.program(outputs)
+    if len(outputs.value) == 1:
+        rest = weighted(np.ones(1), np.zeros(1, np.int64), outputs, -np.ones(1))
+        outputs = joined(builder.linear(rest), outputs)
+    elif model.preset == "paper":
+        outputs = builder.pooling(Transfer.SHARE, outputs)
+    return builder.program({OUTPUTS: outputs})

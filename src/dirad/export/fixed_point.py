@@ -1,12 +1,12 @@
-"""A program in whole numbers: which scale each value has, and how far it may be off.
+"""A program in fixed point: the scale of each value, and a bound on its error.
 
-A value v is kept as the integer v · 2^fraction in 32 bits. The ranges of the inputs give, by
-interval arithmetic, the range of every value and so its scale; the same walk adds up what rounding
-does to it. A weighted sum runs in 64 bits: each weight is scaled so that all products of a sum
-have the same fraction.
+A value v is stored as the integer v · 2^fraction in 32 bits. Interval arithmetic derives the range
+of every value, and so its scale, from the ranges of the inputs; the same pass bounds the rounding
+errors. Weighted sums use 64 bits: each weight is scaled so that all products of a sum have the same
+fraction.
 
-e^−t, of which everything else is made, is off by `EXPONENTIAL` at most: 2^−n times a polynomial of
-degree 6 (off by 1.4e-9), evaluated in 30 bits with 15 roundings of 2^−30 at most.
+The error of e^−t, on which all transfers are based, is at most `EXPONENTIAL`: 2^−n times a
+polynomial of degree 6 (error 1.4e-9), evaluated in 30 bits with at most 15 roundings of 2^−30.
 """
 
 import math
@@ -14,24 +14,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dirad.export.program import Mixture, Node, Program, Term, Transfer
+from dirad.program import Node, Pooling, Program, Term, Transfer
 
 UNIT = 30  # fraction of a share between 0 and 1
 MODULATION = 28  # fraction of σ₁, which lies between −1 and 3
-LARGEST = 30  # bits of a value, one less than there are
+LARGEST = 30  # bits of |value|; one of the 31 is spare
 SUM = 61  # bits of a sum
 EXPONENTIAL = 2.0**-26
-LOGISTIC = EXPONENTIAL + 2.0**-UNIT  # a division more
+LOGISTIC = EXPONENTIAL + 2.0**-UNIT  # plus the error of a division
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """How a model is put in whole numbers.
+    """How a model is converted to fixed point.
 
     Attributes
     ----------
-    bits : 16 or 32, of a weight; values have 32, sums 64
-    low, high : range of the inputs, one for all or one for each; what is beyond is taken as its end
+    bits : 16 or 32 per weight; values have 32, sums 64
+    low, high : range of the inputs, one for all or one for each; inputs outside are clipped to it
     """
 
     bits: int = 16
@@ -44,7 +44,7 @@ class Fixed:
 
     @property
     def uniform(self) -> bool:
-        """Is the range the same for all inputs?"""
+        """Whether all inputs have the same range."""
         return isinstance(self.low, int | float) and isinstance(self.high, int | float)
 
     def ranges(self, n_inputs: int) -> list[tuple[float, float]]:
@@ -63,7 +63,7 @@ class Fixed:
 
 
 class Format(NamedTuple):
-    """A value: its scale, its range, and how far it may be off."""
+    """A value: its scale, its range, and a bound on its error."""
 
     fraction: int
     low: float
@@ -77,7 +77,7 @@ class Format(NamedTuple):
 
 
 class FixedTerm(NamedTuple):
-    """A sum in whole numbers: (Σ weight · value) >> shift, + bias."""
+    """A sum in integers: (Σ weight · value) >> shift, + bias."""
 
     weights: tuple[int, ...]
     sources: tuple[int, ...]
@@ -87,15 +87,15 @@ class FixedTerm(NamedTuple):
 
 
 class FixedNode(NamedTuple):
-    """A node in whole numbers."""
+    """A node in integers."""
 
     transfer: Transfer
     terms: tuple[FixedTerm, ...]
-    shift: int  # of the product, where the node is modulated
+    shift: int  # of the product of a modulated node
     format: Format
 
 
-class FixedMixture(NamedTuple):
+class FixedSoftmax(NamedTuple):
     """A softmax of a run of values, which have the same fraction."""
 
     start: int
@@ -105,22 +105,22 @@ class FixedMixture(NamedTuple):
 
 
 class FixedProgram(NamedTuple):
-    """A program in whole numbers."""
+    """A program in integers."""
 
     inputs: tuple[Format, ...]
-    steps: tuple[FixedNode | FixedMixture, ...]
+    steps: tuple[FixedNode | FixedSoftmax, ...]
     outputs: tuple[int, ...]
-    shifts: tuple[int, ...]  # that bring each output to the common fraction
+    shifts: tuple[int, ...]  # to bring each output to the common fraction
     fraction: int  # of the outputs
-    error: float  # of the outputs, at most
+    error: float  # bound for all outputs
 
 
 def fixed_program(program: Program, fixed: Fixed) -> FixedProgram:
-    """Choose the scales of all values, and bound their errors."""
-    mixed = [step.sources for step in program.steps if isinstance(step, Mixture)]
+    """Return the program with the scales of all values, and bounds on their errors."""
+    mixed = [step.sources for step in program.steps if isinstance(step, Pooling)]
     most: dict[int, int] = {}  # the largest fraction that a value may have
     formats, steps = _walk(program, fixed, most)
-    while True:  # values that are mixed need the same
+    while True:  # the values of one softmax need the same fraction
         least = {v: min(formats[i].fraction for i in group) for group in mixed for v in group}
         if all(formats[value].fraction == fraction for value, fraction in least.items()):
             break
@@ -131,7 +131,7 @@ def fixed_program(program: Program, fixed: Fixed) -> FixedProgram:
     return FixedProgram(
         inputs=tuple(formats[: program.n_inputs]),
         steps=tuple(steps),
-        outputs=program.outputs,
+        outputs=tuple(program.outputs),
         shifts=tuple(output.fraction - fraction for output in outputs),
         fraction=fraction,
         error=max(output.error for output in outputs) + 2.0**-fraction,
@@ -140,14 +140,14 @@ def fixed_program(program: Program, fixed: Fixed) -> FixedProgram:
 
 def _walk(
     program: Program, fixed: Fixed, most: dict[int, int]
-) -> tuple[list[Format], list[FixedNode | FixedMixture]]:
+) -> tuple[list[Format], list[FixedNode | FixedSoftmax]]:
     formats = [_input(*ends) for ends in fixed.ranges(program.n_inputs)]
-    steps: list[FixedNode | FixedMixture] = []
-    for value, step in program.numbered:
-        if isinstance(step, Mixture):
-            mixed = _mixture(step, formats)
-            steps.append(mixed)
-            formats += [mixed.format] * step.width
+    steps: list[FixedNode | FixedSoftmax] = []
+    for value, step in program.nodes:
+        if isinstance(step, Pooling):
+            softmax = _softmax(step, formats)
+            steps.append(softmax)
+            formats += [softmax.format] * step.width
         else:
             node = _node(step, formats, fixed.bits, most.get(value, LARGEST))
             steps.append(node)
@@ -156,7 +156,7 @@ def _walk(
 
 
 def _fraction(largest: float, most: int = LARGEST) -> int:
-    """Return the largest fraction with which so large a value fits."""
+    """Return the largest fraction with which a value of this size fits."""
     fraction = min(LARGEST - math.frexp(largest)[1], most)
     if fraction < 0:
         raise ValueError(
@@ -171,17 +171,17 @@ def _input(low: float, high: float) -> Format:
 
 
 def _term(term: Term, formats: Sequence[Format], bits: int, most: int = LARGEST) -> FixedTerm:
-    """Return a sum in whole numbers; `most` limits the fraction of its result."""
+    """Return a sum in integers; `most` limits the fraction of its result."""
     ends = [sorted((w * formats[s].low, w * formats[s].high)) for s, w in term.edges]
     low, high = (term.bias + sum(end[i] for end in ends) for i in (0, 1))
     largest = abs(term.bias) + sum(abs(w) * formats[s].largest for s, w in term.edges)
-    # The fraction of the products: no weight may need more bits than it has, nor the sum.
+    # The fraction of the products: every weight, and the sum, must fit into its bits.
     common = SUM - math.frexp(largest)[1]
     for source, weight in term.edges:
         common = min(common, formats[source].fraction + bits - 1 - math.frexp(weight)[1])
     fraction = _fraction(largest, min(most, common))
     limit = 2 ** (bits - 1) - 1
-    weights, error = [], 2.0**-fraction  # the roundings of the bias and of the shift
+    weights, error = [], 2.0**-fraction  # rounding of the bias and of the shift
     for source, weight in term.edges:
         own = formats[source]
         scale = 2.0 ** (common - own.fraction)
@@ -190,22 +190,23 @@ def _term(term: Term, formats: Sequence[Format], bits: int, most: int = LARGEST)
         error += abs(weight) * own.error + abs(whole / scale - weight) * own.largest
     bias = round(term.bias * 2.0**fraction)
     shift = common - fraction
-    return FixedTerm(tuple(weights), term.sources, shift, bias, Format(fraction, low, high, error))
+    sources = tuple(source for source, _ in term.edges)
+    return FixedTerm(tuple(weights), sources, shift, bias, Format(fraction, low, high, error))
 
 
 def _node(node: Node, formats: Sequence[Format], bits: int, most: int) -> FixedNode:
     match node.transfer:
         case Transfer.LINEAR:
-            z = _term(node.first, formats, bits, most)
+            z = _term(node.terms[0], formats, bits, most)
             return FixedNode(node.transfer, (z,), 0, z.format)
         case Transfer.LOGISTIC:
-            z = _term(node.first, formats, bits)
+            z = _term(node.terms[0], formats, bits)
             ends = _logistic(z.format.low), _logistic(z.format.high)
             error = 0.25 * z.format.error + LOGISTIC
             return FixedNode(node.transfer, (z,), 0, Format(UNIT, *ends, error))
         case Transfer.MODULATED:
-            z = _term(node.first, formats, bits)
-            m = _term(node.second.times(node.constant), formats, bits)
+            z = _term(node.terms[0], formats, bits)
+            m = _term(node.terms[1].times(node.constant), formats, bits)
             return _modulated(z, m)
     raise ValueError(
         f"a program with the step '{node.transfer}' has no bound of its error in whole numbers: a "
@@ -214,7 +215,7 @@ def _node(node: Node, formats: Sequence[Format], bits: int, most: int) -> FixedN
 
 
 def _modulated(z: FixedTerm, m: FixedTerm) -> FixedNode:
-    """Return z · σ₁(m), with the steepness in m already."""
+    """Return z · σ₁(m); the steepness is already part of m."""
     sigma = [4.0 * _logistic(end) - 1.0 for end in (m.format.low, m.format.high)]
     of_sigma = m.format.error + 4.0 * LOGISTIC
     corners = [end * s for end in (z.format.low, z.format.high) for s in sigma]
@@ -226,8 +227,8 @@ def _modulated(z: FixedTerm, m: FixedTerm) -> FixedNode:
     return FixedNode(Transfer.MODULATED, (z, m), shift, made)
 
 
-def _mixture(step: Mixture, formats: Sequence[Format]) -> FixedMixture:
-    """Return a softmax: p·(1−p) ≤ 1/4, twice, of the logits' error; and each exponential's."""
+def _softmax(step: Pooling, formats: Sequence[Format]) -> FixedSoftmax:
+    """Return a softmax; its error is half that of the logits, plus that of the exponentials."""
     if step.transfer != Transfer.SOFTMAX:
         raise ValueError(
             "the classifiers of preset='paper' divide by a sum that may be nearly 0, which has no "
@@ -236,7 +237,7 @@ def _mixture(step: Mixture, formats: Sequence[Format]) -> FixedMixture:
     own = [formats[source] for source in step.sources]
     error = 0.5 * max(f.error for f in own) + (step.taken + 2) * EXPONENTIAL
     made = Format(UNIT, 0.0, 1.0, error)
-    return FixedMixture(step.start, step.taken, min(f.fraction for f in own), made)
+    return FixedSoftmax(step.start, step.taken, min(f.fraction for f in own), made)
 
 
 def _logistic(z: float) -> float:

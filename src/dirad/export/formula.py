@@ -10,25 +10,25 @@ from dirad.core.network import Network
 from dirad.estimators import PREVALClassifier
 from dirad.export.exported import Estimator, exported, input_names, system_model
 from dirad.export.extras import needs
-from dirad.export.program import LEAST_SUM, Mixture, Program, Step, Term, Transfer
-from dirad.export.system import l0_program
 from dirad.names import latex_input, latex_word, quoted
+from dirad.preval.program import l0_program
+from dirad.program import LEAST_SUM, Node, Pooling, Program, Term, Transfer
 
-DIGITS = 17  # decimal digits with which SymPy computes; they tell any two floats apart
+DIGITS = 17  # decimal digits with which SymPy computes; enough to distinguish any two doubles
 
 
 @dataclass(frozen=True)
 class Formula:
     """One SymPy expression per output; nothing is approximated.
 
-    Numbers are written in the fewest digits from which the same double is read.
+    Numbers have the fewest digits that determine the double.
     """
 
     symbols: tuple[Any, ...]  # one per input
     names: tuple[str, ...]  # one per output
     expressions: tuple[Any, ...]  # one per output
-    inputs: tuple[str, ...]  # the names of the inputs as they are
-    scores: tuple[Any, ...] = ()  # one per output, where a softmax makes the outputs of them
+    inputs: tuple[str, ...]  # the names of the inputs, unchanged
+    scores: tuple[Any, ...] = ()  # one per output, where the outputs are a softmax of them
 
     @property
     def text(self) -> str:
@@ -83,12 +83,12 @@ class Formula:
 
 
 def to_formula(model: Estimator, *, number: int | None = None) -> Formula:
-    """Return a model as one expression per output; of a PREVAL system the L0 of one model.
+    """Return a model as one expression per output; for a PREVAL system, the L0 of one model.
 
-    The expressions are put together from the steps of the network and not simplified further.
+    The expressions follow the nodes of the network and are not simplified further.
     For classifiers they are the probabilities of the classes; for the L0 of a PREVAL model, by its
-    number, the outputs of the network. Symbols have the names of the inputs, with an underscore
-    for what no name may hold.
+    number, the outputs of the network. Symbols have the names of the inputs, with an
+    underscore for characters that names cannot contain.
 
     >>> from dirad import DIRADRegressor
     >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
@@ -99,7 +99,7 @@ def to_formula(model: Estimator, *, number: int | None = None) -> Formula:
     names = input_names(model)
     if isinstance(model, PREVALClassifier):
         one = system_model(model, number)
-        program = l0_program(one)
+        program = l0_program(one.parts)
         outputs = tuple(str(model._state.labels[code]) for code in one.classes)
     else:
         if number is not None:
@@ -110,7 +110,7 @@ def to_formula(model: Estimator, *, number: int | None = None) -> Formula:
     titles = tuple(f"p_{name}" for name in outputs) if hasattr(model, "classes_") else outputs
     values = _values(program, symbols)
     expressions = tuple(values[value] for value in program.outputs)
-    scores = tuple(values[value] for value in _mixed(program))
+    scores = tuple(values[value] for value in _softmax_sources(program))
     return Formula(symbols, titles, expressions, names, scores)
 
 
@@ -125,7 +125,7 @@ def formula_text(network: Network, names: Sequence[str] | None = None) -> str:
 
 
 def _symbols(names: Sequence[str]) -> tuple[Any, ...]:
-    """Return one symbol per input; names that would be equal get their numbers."""
+    """Return one symbol per input; where names would be equal, all get numbers."""
     sympy = needs("sympy", "formula")
     clean = [re.sub(r"\W", "_", name) for name in names]
     clean = [name if re.match(r"[^\W\d]", name) else f"x_{name}" for name in clean]
@@ -146,7 +146,7 @@ def _latex_output(name: str) -> str:
 
 
 def _latex_number(number: float, digits: int | None) -> str:
-    r"""Return a number in LaTeX, as short as it is read back, or rounded.
+    r"""Return a number in LaTeX: the shortest form that determines it, or rounded.
 
     >>> print(_latex_number(0.1, None), _latex_number(2e-07, None), _latex_number(1.25e30, 2))
     0.1 2 \cdot 10^{-7} 1.2 \cdot 10^{30}
@@ -156,42 +156,42 @@ def _latex_number(number: float, digits: int | None) -> str:
     return f"{mantissa} \\cdot 10^{{{int(exponent)}}}" if exponent else mantissa
 
 
-def _mixed(program: Program) -> Sequence[int]:
-    """Return the values of which a softmax makes the outputs; none where no softmax does."""
+def _softmax_sources(program: Program) -> Sequence[int]:
+    """Return the values whose softmax the outputs are; none if they are no softmax."""
     for first, step in program.numbered:
-        if step.transfer == Transfer.SOFTMAX:
-            made = tuple(range(first, first + step.width))
-            return step.sources if made == program.outputs else ()
+        if isinstance(step, Pooling) and step.transfer == Transfer.SOFTMAX:
+            computed = list(range(first, first + step.width))
+            return step.sources if computed == program.outputs else ()
     return ()
 
 
 def _values(program: Program, symbols: Sequence[Any]) -> list[Any]:
     """Return all values as expressions.
 
-    Factors stay before their brackets: multiplied out, they would be rounded.
+    Factors stay outside brackets: SymPy would round them when it multiplies out.
     """
     distribute = needs("sympy.core.parameters", "formula").distribute
     values = list(symbols)
     with distribute(False):
-        for _, step in program.numbered:
+        for _, step in program.nodes:
             values += _of_step(step, values)
     return values
 
 
-def _of_step(step: Step, values: Sequence[Any]) -> list[Any]:
+def _of_step(step: Node | Pooling, values: Sequence[Any]) -> list[Any]:
     sympy = needs("sympy", "formula")
 
     def number(x: float) -> Any:
         return sympy.Integer(int(x)) if abs(x) == 1.0 else sympy.Float(x, DIGITS)
 
     def power(x: Any) -> Any:
-        return sympy.exp(x, evaluate=False)  # or SymPy would take the bias out of it, and round
+        return sympy.exp(x, evaluate=False)  # else SymPy would factor the bias out, and round
 
     def total(term: Term) -> Any:
         parts = [number(term.bias)] if term.bias else []
         return sympy.Add(*parts, *(number(w) * values[s] for s, w in term.edges))
 
-    if isinstance(step, Mixture):
+    if isinstance(step, Pooling):
         own = [values[s] for s in step.sources]
         if step.transfer == Transfer.SOFTMAX:
             return [
@@ -202,12 +202,12 @@ def _of_step(step: Step, values: Sequence[Any]) -> list[Any]:
             c = number(step.constant)
             return [(sympy.Add(*(value**-c for value in own)) / len(own)) ** (-1 / c)]
         return [value / sympy.Max(sympy.Add(*own), number(LEAST_SUM)) for value in own]
-    z, c = total(step.first), number(step.constant)
+    z, c = total(step.terms[0]), number(step.constant)
     match step.transfer:
         case Transfer.LOGISTIC:
             z = 1 / (1 + power(-z))
         case Transfer.MODULATED:
-            z = z * (4 / (1 + power(-c * total(step.second))) - 1)
+            z = z * (4 / (1 + power(-c * total(step.terms[1]))) - 1)
         case Transfer.CLIPPED:
             z = sympy.Min(sympy.Max(z, -c), c)
         case Transfer.LOGARITHM:

@@ -1,11 +1,10 @@
 """A model in ONNX, in double precision, for batches of any size.
 
-Nodes that do not depend on each other are computed together: a matrix per level and transfer.
+Each block of a program is one product of matrices.
 """
 
 import json
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from dirad.export.exported import Estimator, Exported, Member, exported
 from dirad.export.extras import needs
-from dirad.export.program import LEAST_SUM, Mixture, Node, Program, Step, Term, Transfer
+from dirad.program import LEAST_SUM, Block, Pooling, Program, Sums, Transfer
 
 OPSET, IR_VERSION = 15, 8  # of 2021, which every current runtime reads
 
@@ -24,7 +23,7 @@ def to_onnx(model: Estimator) -> bytes:
     The input ``X`` is a double tensor (samples, features). A classifier has the outputs ``label``
     and ``probabilities`` (samples, classes), a PREVAL system of several models also ``model``, the
     number of the one that answers; a regressor has ``variable`` (samples, columns). The metadata
-    hold the names of the features (``inputs``) and the classes (``classes``) as JSON.
+    contain the names of the features (``inputs``) and the classes (``classes``) as JSON.
     """
     needs("onnx", "onnx")
     whole = exported(model)
@@ -43,7 +42,7 @@ def to_onnx(model: Estimator) -> bytes:
 
 
 def onnx_ends(raw: bytes) -> dict[str, str]:
-    """Return what goes in and out of an ONNX file: names, types and shapes."""
+    """Return names, types and shapes of the inputs and outputs of an ONNX file."""
     onnx = needs("onnx", "onnx")
     graph = onnx.load_from_string(raw).graph
 
@@ -80,7 +79,7 @@ class _Graph:
         return name
 
     def output(self, name: str, result: str, dtype: Any, width: int | None = None) -> None:
-        """Give a result a name to the outside: (samples,), or (samples, width)."""
+        """Make a result an output of the graph: (samples,), or (samples, width)."""
         helper = self.onnx.helper
         self.nodes.append(helper.make_node("Identity", [result], [name]))
         shape = ["samples"] if width is None else ["samples", width]
@@ -120,7 +119,7 @@ def _route(graph: _Graph, whole: Exported) -> tuple[str, str]:
     """Return the answers of each sample's model, and its number."""
     found = [_member(graph, member, len(whole.outputs)) for member in whole.members]
     scores = graph.op("Concat", *(score for _, score in found), axis=1)
-    # Of equals the newest, which comes last.
+    # Of equal scores the last wins: that of the newest model.
     least = graph.op("ArgMin", scores, axis=1, keepdims=1, select_last_index=1)
     place = graph.op(
         "Gather", graph.constant(np.array([m.answered_by for m in whole.members])), least
@@ -135,11 +134,12 @@ def _route(graph: _Graph, whole: Exported) -> tuple[str, str]:
 
 
 def _member(graph: _Graph, member: Member, n_outputs: int) -> tuple[str, str]:
-    """Return one model's answers, in the columns of the whole, and its score."""
+    """Return one model's answers, in the columns of all classes, and its score."""
     program = member.program
     values = _Values(graph, program)
-    for _, steps in groupby(_by_level(program), key=lambda numbered: numbered[0]):
-        values.add([(first, step) for _, first, step in steps])
+    for step in program.steps:
+        result = values.pooled(step) if isinstance(step, Pooling) else values.computed(step)
+        values.add(result, step.width)
     answers = values.columns(program.outputs)
     if member.columns != tuple(range(n_outputs)):
         spread = np.zeros((len(member.columns), n_outputs))
@@ -148,53 +148,27 @@ def _member(graph: _Graph, member: Member, n_outputs: int) -> tuple[str, str]:
     return answers, values.columns([program.score]) if program.score is not None else ""
 
 
-def _by_level(program: Program) -> list[tuple[int, int, Step]]:
-    """Return level, first value and step: those of a level do not depend on each other."""
-    level = dict.fromkeys(range(program.n_inputs), 0)
-    result = []
-    for first, step in program.numbered:
-        own = 1 + max((level[source] for source in step.sources), default=0)
-        level.update(dict.fromkeys(range(first, first + step.width), own))
-        result.append((own, first, step))
-    return sorted(result, key=lambda row: row[:2])
-
-
 class _Values:
-    """The values computed so far: the columns of one tensor."""
+    """The values computed so far, as columns of one tensor."""
 
     def __init__(self, graph: _Graph, program: Program) -> None:
         self.graph = graph
         self.tensor = "X"
-        self.place = {i: i for i in range(program.n_inputs)}  # the column of each value
+        self.n = program.n_inputs
 
     def columns(self, values: Sequence[int]) -> str:
         """Return some values side by side."""
-        places = [self.place[value] for value in values]
-        if places == list(range(len(self.place))):
+        if list(values) == list(range(self.n)):
             return self.tensor
-        return self.graph.op("Gather", self.tensor, self.graph.constant(np.array(places)), axis=1)
+        return self.graph.op("Gather", self.tensor, self.graph.constant(np.array(values)), axis=1)
 
-    def add(self, steps: Sequence[tuple[int, Step]]) -> None:
-        """Compute the steps of a level."""
-        parts, order = [self.tensor], []
-        for first, step in steps:
-            if isinstance(step, Mixture):
-                parts.append(self._mixture(step))
-                order += range(first, first + step.width)
-        for transfer in Transfer:
-            own = [
-                (first, step)
-                for first, step in steps
-                if isinstance(step, Node) and step.transfer == transfer
-            ]
-            if own:
-                parts.append(self._nodes(transfer, [step for _, step in own]))
-                order += [first for first, _ in own]
-        self.tensor = self.graph.op("Concat", *parts, axis=1)
-        for value in order:
-            self.place[value] = len(self.place)
+    def add(self, result: str, width: int) -> None:
+        """Append values that were computed."""
+        self.tensor = self.graph.op("Concat", self.tensor, result, axis=1)
+        self.n += width
 
-    def _mixture(self, step: Mixture) -> str:
+    def pooled(self, step: Pooling) -> str:
+        """Return what is computed from a run of values."""
         graph, values = self.graph, self.columns(step.sources)
         if step.transfer == Transfer.SOFTMAX:
             return graph.op("Softmax", values, axis=1)
@@ -207,30 +181,31 @@ class _Values:
         total = graph.op("ReduceSum", values, graph.constant(np.array([1])), keepdims=1)
         return graph.op("Div", values, graph.op("Max", total, graph.constant(LEAST_SUM)))
 
-    def _sums(self, terms: Sequence[Term]) -> str:
-        """Return the sums of these terms: (samples, terms)."""
-        # A matrix needs a row, also where no term has a source.
-        sources = sorted({source for term in terms for source in term.sources}) or [0]
-        row = {source: i for i, source in enumerate(sources)}
-        weights = np.zeros((len(sources), len(terms)))
-        for column, term in enumerate(terms):
-            for source, weight in term.edges:
-                weights[row[source], column] = weight
-        product = self.graph.op("MatMul", self.columns(sources), self.graph.constant(weights))
-        return self.graph.op("Add", product, self.graph.constant([term.bias for term in terms]))
+    def _sums(self, sums: Sums) -> str:
+        """Return weighted sums: (samples, rows)."""
+        # A matrix needs at least one row, even if no sum has a source.
+        sources, row = np.unique(sums.source, return_inverse=True)
+        weights = np.zeros((max(len(sources), 1), len(sums)))
+        weights[row, sums.row] = sums.weight
+        product = self.graph.op(
+            "MatMul", self.columns(sources.tolist() or [0]), self.graph.constant(weights)
+        )
+        return self.graph.op("Add", product, self.graph.constant(sums.bias))
 
-    def _nodes(self, transfer: Transfer, nodes: Sequence[Node]) -> str:
+    def computed(self, block: Block) -> str:
+        """Return the values of a block."""
         graph = self.graph
-        z = self._sums([node.first for node in nodes])
+        z = self._sums(block.first)
 
         def constants() -> str:
-            return graph.constant([node.constant for node in nodes])
+            return graph.constant(block.constant)
 
-        match transfer:
+        match block.transfer:
             case Transfer.LOGISTIC:
                 z = graph.op("Sigmoid", z)
             case Transfer.MODULATED:
-                m = graph.op("Mul", self._sums([node.second for node in nodes]), constants())
+                assert block.second is not None
+                m = graph.op("Mul", self._sums(block.second), constants())
                 half, one = graph.constant(0.5), graph.constant(1.0)
                 bent = graph.op("Tanh", graph.op("Mul", m, half))
                 z = graph.op("Mul", z, graph.op("Add", graph.op("Add", bent, bent), one))

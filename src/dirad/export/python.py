@@ -1,9 +1,9 @@
-"""A model as a Python module of its own, which needs nothing but `math`."""
+"""A model as a stand-alone Python module, which needs nothing but `math`."""
 
 from collections.abc import Callable
 
 from dirad.export.exported import Estimator, Exported, exported
-from dirad.export.program import LEAST_SUM, Mixture, Node, Program, Step, Term, Transfer
+from dirad.program import LEAST_SUM, Node, Pooling, Program, Term, Transfer
 
 _HEAD = '''"""{title}.
 
@@ -104,7 +104,7 @@ def to_python(model: Estimator) -> str:
     """Return a model as the source of a module that imports nothing but `math`.
 
     It has `predict(x)`, for classifiers `predict_proba(x)` and for PREVAL systems of several
-    models `route(x)`, each for one sample. Answers differ from the model's by rounding alone.
+    models `route(x)`, each for one sample. Answers differ from the model's by rounding only.
 
     >>> from dirad import DIRADRegressor
     >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
@@ -115,7 +115,7 @@ def to_python(model: Estimator) -> str:
     4.0
     """
     whole = exported(model)
-    used = {step.transfer for member in whole.members for step in member.program.steps}
+    used = set().union(*(member.program.transfers for member in whole.members))
     parts = [
         _HEAD.format(title=whole.title, n=len(whole.inputs), inputs=whole.inputs),
         *(text for transfer, text in _FUNCTIONS.items() if transfer in used),
@@ -141,25 +141,26 @@ def _answers(whole: Exported) -> str:
 
 
 def _function(i: int, program: Program) -> str:
-    """Return the source of a function: inputs in, outputs and the score out."""
+    """Return the source of a function that takes inputs and returns outputs and score."""
 
     def name(value: int) -> str:
         return f"x[{value}]" if value < program.n_inputs else f"v{value - program.n_inputs}"
 
     def total(term: Term) -> str:
-        parts = [repr(term.bias)] if term.bias or not term.sources else []
+        parts = [repr(term.bias)] if term.bias or not term.edges else []
         return " + ".join([*parts, *(f"{w!r} * {name(s)}" for s, w in term.edges)])
 
-    def expression(step: Step) -> str:
-        if isinstance(step, Mixture):
+    def expression(step: Node | Pooling) -> str:
+        if isinstance(step, Pooling):
             more = f", {step.constant!r}" if step.constant else ""
             return f"_{step.transfer}([{', '.join(map(name, step.sources))}]{more})"
         return _OF_NODE[step.transfer](step, total)
 
     lines = [f"def _model_{i}(x):"]
-    for first, step in program.numbered:
-        names = ", ".join(name(first + k) for k in range(step.width))
-        left = f"[{names}]" if isinstance(step, Mixture) else names
+    for first, step in program.nodes:
+        left = name(first)
+        if isinstance(step, Pooling):
+            left = f"[{', '.join(name(first + k) for k in range(step.width))}]"
         lines.append(f"    {left} = {expression(step)}")
     answers = ", ".join(map(name, program.outputs))
     score = "None" if program.score is None else name(program.score)
@@ -169,17 +170,17 @@ def _function(i: int, program: Program) -> str:
 Total = Callable[[Term], str]
 
 _OF_NODE: dict[Transfer, Callable[[Node, Total], str]] = {
-    Transfer.LINEAR: lambda node, total: total(node.first),
-    Transfer.LOGISTIC: lambda node, total: f"_logistic({total(node.first)})",
+    Transfer.LINEAR: lambda node, total: total(node.terms[0]),
+    Transfer.LOGISTIC: lambda node, total: f"_logistic({total(node.terms[0])})",
     Transfer.MODULATED: lambda node, total: (
-        f"({total(node.first)}) * _sigma({node.constant!r} * ({total(node.second)}))"
+        f"({total(node.terms[0])}) * _sigma({node.constant!r} * ({total(node.terms[1])}))"
     ),
     Transfer.CLIPPED: lambda node, total: (
-        f"min(max({total(node.first)}, {-node.constant!r}), {node.constant!r})"
+        f"min(max({total(node.terms[0])}, {-node.constant!r}), {node.constant!r})"
     ),
     Transfer.LOGARITHM: lambda node, total: (
-        f"math.log(max({total(node.first)}, {node.constant!r}))"
+        f"math.log(max({total(node.terms[0])}, {node.constant!r}))"
     ),
-    Transfer.SQUARE: lambda node, total: f"({total(node.first)}) ** 2",
-    Transfer.EXCEEDS: lambda node, total: f"float(abs({total(node.first)}) > {node.constant!r})",
+    Transfer.SQUARE: lambda node, total: f"({total(node.terms[0])}) ** 2",
+    Transfer.EXCEEDS: lambda node, total: f"float(abs({total(node.terms[0])}) > {node.constant!r})",
 }

@@ -20,14 +20,7 @@ from dirad.core.potential import (
     term_gradients,
     term_potentials,
 )
-from dirad.core.propagate import (
-    LANES,
-    Workspace,
-    backward,
-    forward,
-    mean_cost,
-    new_workspace,
-)
+from dirad.core.propagate import LANES, Workspace, backward, forward, mean_cost, new_workspace
 from dirad.core.random import GROWTH_SAMPLE, SHUFFLE, shuffle
 from dirad.growth.gain import MAX_ORDER, fade_weakest, grow_by_gain
 from dirad.growth.priority import grow_unrestricted, grow_v1

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dirad.core.network import OUTPUT, Network
 from dirad.core.order import mark_descendants, new_plan
-from dirad.core.propagate import backward, forward, load_batch, new_answers
+from dirad.core.propagate import backward, forward, load_batch, new_gradient_workspace
 from dirad.params import CHOICES, Params
 
 
@@ -37,7 +37,7 @@ def edge_gradients_per_sample(
     """Return ∂Cᵐ/∂w of an edge, shape (samples,), and all states, shape (nodes, samples)."""
     if not 0 <= edge < len(network.edges) or network.edges["source"][edge] < 0:
         raise ValueError(f"the network has no edge {edge}")
-    plan, work = new_plan(network), new_answers(network, len(X))
+    plan, work = new_plan(network), new_gradient_workspace(network, len(X))
     load_batch(work, np.asarray(X, float), np.asarray(y, float).reshape(len(X), -1))
     forward(network, plan, work)
     cost = CHOICES["cost"].index(params.cost)

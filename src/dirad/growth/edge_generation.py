@@ -1,7 +1,8 @@
 """The first generative process: a new in-edge of weight 0, from the best-aligned source."""
 
 from dirad.core.compilation import kernel
-from dirad.core.network import FREE, MODULATORY, N_INPUTS, N_UNITS, OUTPUT, new_edge
+from dirad.core.edits import new_edge
+from dirad.core.network import FREE, MODULATORY, N_INPUTS, N_UNITS, OUTPUT
 from dirad.core.order import CHANGED, mark_descendants
 from dirad.core.potential import bias_exhausted, edge_exhausted
 from dirad.core.random import TIE, uniform

@@ -7,7 +7,8 @@ responses stay as they are because w_kj · w_ik · σ₁(b_k1) = w.
 import math
 
 from dirad.core.compilation import kernel
-from dirad.core.network import N_INPUTS, new_edge, new_unit
+from dirad.core.edits import new_edge, new_unit
+from dirad.core.network import N_INPUTS
 from dirad.core.order import CHANGED
 from dirad.core.potential import edge_exhausted
 from dirad.growth.state import STEP, write_event

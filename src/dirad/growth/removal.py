@@ -1,7 +1,8 @@
 """The destructive processes. Each is neutral: what goes contributes nothing any more."""
 
 from dirad.core.compilation import kernel
-from dirad.core.network import MODULATORY, N_EDGES, N_UNITS, free_edge, free_unit
+from dirad.core.edits import free_edge, free_unit
+from dirad.core.network import MODULATORY, N_EDGES, N_UNITS
 from dirad.core.order import CHANGED, rebuild
 from dirad.core.random import NODE_REMOVAL, uniform
 from dirad.growth.state import SEED, STEP, write_event

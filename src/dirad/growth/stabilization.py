@@ -1,7 +1,7 @@
 """When a network is done, and which of its moments it keeps."""
 
 from dirad.core.compilation import kernel
-from dirad.core.network import copy_into
+from dirad.core.edits import copy_into
 from dirad.core.order import rebuild
 from dirad.growth.state import (
     BEST,

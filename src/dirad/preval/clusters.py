@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
 from dirad.core.network import SOFTMAX, Network
-from dirad.core.propagate import respond
 from dirad.growth.adapt import Adaptation, Data, new_data
 from dirad.growth.state import new_state
 from dirad.history import History
+from dirad.inference import respond
 from dirad.params import Params
 from dirad.preval.settings import weight_decay_for
 

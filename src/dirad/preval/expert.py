@@ -6,6 +6,7 @@ unusual a new sample is. `evaluate` computes all that is asked of a model in one
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,16 +14,24 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from dirad.core.network import Network
-from dirad.core.propagate import respond
 from dirad.history import History
+from dirad.inference import evaluate, respond
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.calibration import Calibration
 from dirad.preval.input_units import InputScaling, InputUnits
 from dirad.preval.linear_predictor import LinearPredictor
-from dirad.preval.posterior import Evidence, class_evidence, l0_evidence, power_mean
+from dirad.preval.posterior import Evidence, class_evidence, l0_evidence
 from dirad.preval.predictor import Predictor
+from dirad.preval.program import (
+    BY_CLUSTER,
+    CLUSTER_ERRORS,
+    GATES,
+    ExpertParts,
+    expert_program,
+)
 from dirad.preval.settings import Settings
-from dirad.preval.validation import ErrorStats, conflict_ratio, conflicted
+from dirad.preval.validation import ErrorStats, conflicted
+from dirad.program import OUTPUTS, SCORE, Program
 
 MIN_ERROR = 1e-12  # added to mean squared errors, whose logarithm is taken
 # The error of a sample counts as the likelihood error^(−n/2) of n normal errors of unknown
@@ -38,7 +47,7 @@ class Scores(NamedTuple):
     log_error: NDArray[np.float64]  # ln of the prediction error, which is tested
     group: NDArray[np.int64]  # of the calibration
     label: NDArray[np.int64]  # the most probable class, or UNLABELLED where there is none
-    neg_log_posterior: NDArray[np.float64]  # (samples, classes) up to a constant per sample
+    probabilities: NDArray[np.float64]  # (samples, classes of the model)
 
     def of(self, chosen: NDArray) -> "Scores":
         """Return the scores of some of the samples."""
@@ -47,16 +56,11 @@ class Scores(NamedTuple):
             self.log_error[chosen],
             self.group[chosen],
             self.label[chosen],
-            self.neg_log_posterior[chosen],
+            self.probabilities[chosen],
         )
 
-    @property
-    def probabilities(self) -> NDArray[np.float64]:
-        """The probability of each of the model's classes: (samples, classes)."""
-        return softmax(-self.neg_log_posterior, axis=1)
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluator:
     """All that turns inputs into `Scores`."""
 
@@ -71,9 +75,8 @@ class Evaluator:
     error_stats: ErrorStats | None = None  # of L1's targets, where L1 was grown
     by_class: bool = False  # are samples grouped by predicted class for calibration?
 
-    def outputs(self, X: NDArray) -> NDArray[np.float64]:
-        """Return L0's outputs: (samples, classes)."""
-        return respond(self.network, self.scaling.clipped(X))[:, self.first_output :]
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "program"}
 
     @property
     def exponent(self) -> float:
@@ -82,50 +85,70 @@ class Evaluator:
             return MAX_EXPONENT
         return min(MAX_EXPONENT, 0.5 * max(np.count_nonzero(self.predictor.is_input), 1))
 
+    @property
+    def parts(self) -> ExpertParts:
+        """What the program of the model is made of, where L1 was grown."""
+        l1 = self.predictor
+        assert isinstance(l1, Predictor)
+        columns = None
+        if l1.clusters is not None and self.classes and l1.clusters.cover(self.classes):
+            column = {label: i for i, label in enumerate(self.classes)}
+            columns = np.array([column.get(label, -1) for label in l1.clusters.classes.tolist()])
+        stats = self.error_stats
+        return ExpertParts(
+            l0=self.network,
+            first_output=self.first_output,
+            l1=l1,
+            score=self.settings.score,
+            scaling=self.scaling,
+            limits=None if stats is None else stats.limits(self.settings.T_conf),
+            weights=self.evidence_weights,
+            exponent=self.exponent,
+            cluster_columns=columns,
+        )
+
+    @cached_property
+    def program(self) -> Program:
+        """The program that computes the scores, where L1 was grown."""
+        answers = [OUTPUTS] if self.classes else []
+        return expert_program(self.parts, details=True).only([*answers, SCORE, CLUSTER_ERRORS])
+
+    def outputs(self, X: NDArray) -> NDArray[np.float64]:
+        """Return L0's outputs: (samples, classes)."""
+        return respond(self.network, self.scaling.clipped(X))[:, self.first_output :]
+
     def evaluate(self, X: NDArray) -> Scores:
         """Return the scores of samples, in one pass through all networks."""
-        errors, evidence, conflicts = self._pass(X)
-        if not self.classes:
-            posterior = np.zeros((len(X), 0))
-            label = np.full(len(X), UNLABELLED)
+        if isinstance(self.predictor, LinearPredictor):
+            squares = (self.predictor.errors(X / self.units.unit) ** 2).mean(axis=1)
+            score = error = squares + MIN_ERROR
+            posterior = l0_evidence(self.outputs(X)).combined(self.evidence_weights)
+            probabilities = softmax(-posterior, axis=1) if self.classes else posterior
         else:
-            posterior = evidence.combined(self.evidence_weights)
-            label = np.array(self.classes)[posterior.argmin(axis=1)]
-        error = power_mean(errors, self.exponent) if errors.shape[1] > 1 else errors[:, 0]
-        grouped = self.by_class and bool(self.classes)
-        group = posterior.argmin(axis=1) if grouped else np.zeros(len(X), np.int64)
-        score = error if conflicts is None else conflicts
-        return Scores(score, np.log(error), group, label, posterior)
+            found = evaluate(self.program, self.scaling.bounded(X))
+            score, errors = found[SCORE][:, 0], found[CLUSTER_ERRORS]
+            error = score if self.settings.score == BY_CLUSTER else errors[:, 0]
+            probabilities = found.get(OUTPUTS, np.zeros((len(X), 0)))
+        label, group = np.full(len(X), UNLABELLED), np.zeros(len(X), np.int64)
+        if self.classes:
+            best = probabilities.argmax(axis=1)
+            label = np.array(self.classes)[best]
+            group = best if self.by_class else group
+        return Scores(score, np.log(error), group, label, probabilities)
 
     def evidence(self, X: NDArray) -> Evidence:
         """Return what speaks for each class, before it is weighted."""
-        return self._pass(X)[1]
-
-    def _pass(self, X: NDArray) -> tuple[NDArray, Evidence, NDArray | None]:
-        """Return mean squared errors by cluster, the evidence, and conflict ratios if needed."""
-        predictor = self.predictor
-        evidence = l0_evidence(self.outputs(X))
-        if isinstance(predictor, LinearPredictor):
-            squares = (predictor.errors(X / self.units.unit) ** 2).mean(axis=1)
-            return squares[:, None] + MIN_ERROR, evidence, None
-        states = predictor.states.of(self.scaling.apply(X))
-        by_cluster = self.settings.score == "modes"
-        if by_cluster:
-            squares = predictor.squared_errors_by_cluster(states)
-        else:
-            squares = predictor.squared_errors(states)
-        errors = squares / np.count_nonzero(predictor.is_input) + MIN_ERROR
-        clusters = predictor.clusters
-        if clusters is not None and self.classes and clusters.cover(self.classes):
-            exponent = self.exponent if by_cluster else None
-            evidence = class_evidence(
-                evidence, clusters, clusters.weights(states), errors, exponent, self.classes
-            )
-        conflicts = None
-        if self.settings.score == "conflicts" and self.error_stats is not None:
-            found = np.abs(predictor.scaled_predictions(states) - states[:, predictor.targets])
-            conflicts = conflict_ratio(found, self.error_stats, self.settings.T_conf)
-        return errors, evidence, conflicts
+        result = l0_evidence(self.outputs(X))
+        if isinstance(self.predictor, LinearPredictor) or self.parts.cluster_columns is None:
+            return result
+        program = expert_program(self.parts, details=True).only([GATES, CLUSTER_ERRORS])
+        found = evaluate(program, self.scaling.bounded(X))
+        exponent = self.exponent if self.settings.score == BY_CLUSTER else None
+        clusters = self.predictor.clusters
+        assert clusters is not None  # it has columns
+        return class_evidence(
+            result, clusters, found[GATES], found[CLUSTER_ERRORS], exponent, self.classes
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +221,11 @@ class Expert:
     def evaluate(self, X: NDArray) -> Scores:
         """Return the scores of samples, in one pass through all networks."""
         return self.evaluator.evaluate(X)
+
+    @property
+    def parts(self) -> ExpertParts:
+        """What the program of the model is made of."""
+        return self.evaluator.parts
 
     def respond(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's outputs: (samples, classes)."""

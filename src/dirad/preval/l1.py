@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from dirad.core.compose import GatedPart, compose_gated, stack
 from dirad.core.network import LINEAR, LOGISTIC, Network
-from dirad.core.propagate import respond
 from dirad.core.random import bits
 from dirad.engine import current
 from dirad.growth.adapt import Adaptation, Data, Desk, new_data
 from dirad.growth.state import PHASE, new_state
 from dirad.history import STABLE, History
+from dirad.inference import respond
 from dirad.preval.clusters import ClusterTraining, find_clusters, new_cluster_training
 from dirad.preval.connectivity import allowed_sources, is_output
 from dirad.preval.predictor import L0States, Predictor

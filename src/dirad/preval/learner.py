@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from dirad.core.network import Network
-from dirad.core.propagate import respond
 from dirad.history import History
+from dirad.inference import respond
 from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT, UNLABELLED, Buffer
 from dirad.preval.calibration import (
     MIN_CLASS_SHARE,

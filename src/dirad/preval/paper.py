@@ -197,6 +197,7 @@ class PaperSystem:
             if self.latest is None:
                 raise ValueError("no batch was seen yet, or its model was removed")
             model = self.model(self.latest)
+            assert isinstance(model, PaperLearner)  # there is no expert
             result[:, list(model.classes)] = model.probabilities(X)
             return Answers(np.full(len(X), model.number), result, np.full(len(X), np.inf))
         scores = [model.evaluate(X) for model in experts]

@@ -5,6 +5,7 @@ the flow of batches among models.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,14 +13,15 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from dirad.core.network import LOGISTIC, Network
-from dirad.core.propagate import respond
 from dirad.growth.adapt import Adaptation, Desk, new_data
 from dirad.growth.state import new_state
 from dirad.history import History
+from dirad.inference import evaluate, respond
 from dirad.preval.events import Verdict
 from dirad.preval.expert import GROWING_L0, GROWING_L1, STABLE
 from dirad.preval.l1 import L1Training, new_l1
 from dirad.preval.predictor import Predictor, observe
+from dirad.preval.program import BY_CONFLICTS, ERRORS, ExpertParts, expert_program
 from dirad.preval.settings import Settings
 from dirad.preval.validation import (
     ErrorStats,
@@ -30,6 +32,7 @@ from dirad.preval.validation import (
     error_stats,
     invalid,
 )
+from dirad.program import OUTPUTS, Program
 
 STEPS_AT_ONCE = 100  # of training, when a model is finished at once
 
@@ -80,13 +83,30 @@ class PaperExpert:
         return self.l1.errors(X)
 
     def evaluate(self, X: NDArray) -> PaperScores:
-        """Return conflict ratios and class probabilities of samples."""
-        ratio = conflict_ratio(self.errors(X), self.error_stats, self.settings.T_conf)
-        return PaperScores(ratio, self.probabilities(X))
+        """Return conflict ratios and class probabilities, in one pass through both networks."""
+        found = evaluate(self.program, X)
+        ratio = conflict_ratio(np.abs(found[ERRORS]), self.error_stats, self.settings.T_conf)
+        return PaperScores(ratio, found[OUTPUTS])
 
-    def probabilities(self, X: NDArray) -> NDArray[np.float64]:
-        """Return L0's outputs as probabilities: calibrated, and normalized to add up to 1."""
-        return normalized(tempered(self.respond(X), self.temperature))
+    @property
+    def parts(self) -> ExpertParts:
+        """What the program of the model is made of."""
+        return ExpertParts(
+            l0=self.network,
+            first_output=0,
+            l1=self.l1,
+            score=BY_CONFLICTS,
+            limits=self.error_stats.limits(self.settings.T_conf),
+            temperature=self.temperature,
+        )
+
+    @cached_property
+    def program(self) -> Program:
+        """The program that computes prediction errors and class probabilities."""
+        return expert_program(self.parts, details=True).only([OUTPUTS, ERRORS])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "program"}
 
     def verdict(self, conflict_ratio: NDArray[np.float64]) -> Verdict:
         """Return whether a batch with these conflict ratios is validated."""

@@ -27,16 +27,6 @@ class Evidence(NamedTuple):
         return weights[0] * self.answers + weights[1] * self.errors
 
 
-def power_mean(errors: NDArray, exponent: float) -> NDArray[np.float64]:
-    """Return the power mean of each row, with −exponent: close to its smallest value.
-
-    >>> power_mean(np.array([[1.0, 1.0], [1.0, 100.0]]), 8.0).round(3).tolist()
-    [1.0, 1.091]
-    """
-    least = errors.min(axis=1, keepdims=True)
-    return least[:, 0] * np.mean((least / errors) ** exponent, axis=1) ** (-1.0 / exponent)
-
-
 def l0_evidence(outputs: NDArray) -> Evidence:
     """Return the evidence of L0's logistic outputs alone."""
     if not outputs.shape[1]:

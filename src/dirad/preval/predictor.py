@@ -7,14 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compose import GATE_PARAMETERS, gated_parts
+from dirad.core.compose import GATE_PARAMETERS
 from dirad.core.network import Network
-from dirad.core.propagate import node_states, respond
+from dirad.inference import node_states, respond
 from dirad.preval.clusters import Clusters
 from dirad.preval.connectivity import is_output, live_nodes
-from dirad.preval.validation import squared_sum
-
-CHUNK = 512  # samples whose errors by cluster are held at a time
 
 
 @dataclass(frozen=True)
@@ -134,36 +131,6 @@ class Predictor:
         """Return |prediction − state| of the targets: (samples, targets)."""
         states = self.states.of(X)
         return np.abs(self.scaled_predictions(states) - states[:, self.targets])
-
-    def squared_errors(self, states: NDArray) -> NDArray[np.float64]:
-        """Return the sum of squared errors of the inputs: (samples, 1)."""
-        errors = np.abs(self.scaled_predictions(states) - states[:, self.targets])
-        return squared_sum(errors[:, self.is_input])[:, None]
-
-    def squared_errors_by_cluster(self, states: NDArray) -> NDArray[np.float64]:
-        """Return the sum of squared errors of the inputs by cluster: (samples, clusters)."""
-        parts = [states[start : start + CHUNK] for start in range(0, len(states), CHUNK)]
-        return np.concatenate([squared_sum(self.errors_by_cluster(p)) for p in parts or [states]])
-
-    def errors_by_cluster(self, states: NDArray) -> NDArray[np.float64]:
-        """Return prediction − state of the inputs, by cluster: (samples, inputs, clusters).
-
-        Each cluster predicts by itself, as if its gate were open and all others closed.
-        """
-        inputs = np.flatnonzero(self.is_input)
-        if self.network is None or self.clusters is None:
-            errors = np.abs(self.scaled_predictions(states) - states[:, self.targets])
-            return errors[:, inputs, None]
-        actual = states[:, self.targets[inputs], None]
-        parts = gated_parts(self.network, self.clusters.n)
-        unit, constant = parts.unit[inputs], parts.constant[inputs]
-        grown = unit >= 0
-        nodes, column = np.unique(unit[grown], return_inverse=True)
-        opened = np.hstack([states, np.ones((len(states), self.clusters.n))])
-        found = node_states(self.network, opened, self.network.n_inputs + nodes)
-        predicted = np.tile(constant, (len(states), 1, 1))
-        predicted[:, grown] = found[:, column]
-        return predicted - actual
 
     @property
     def n_parameters(self) -> int:

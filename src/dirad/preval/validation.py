@@ -16,6 +16,10 @@ class ErrorStats(NamedTuple):
     deviation: NDArray[np.float64]  # (nodes,) σ
     invalid_share: float  # R_IS: share of that batch's samples that were not validated
 
+    def limits(self, T_conf: float) -> NDArray[np.float64]:
+        """Return the error above which each node is conflicted: μ + T_conf·σ."""
+        return self.mean + T_conf * self.deviation
+
 
 def confident(errors: NDArray, T_CP: float) -> NDArray[np.bool_]:
     """Return which nodes are confidently predicted: mean error over the batch below T_CP."""
@@ -31,23 +35,12 @@ def error_stats(errors: NDArray, T_conf: float, T_SV: float) -> ErrorStats:
 
 def conflicted(errors: NDArray, stats: ErrorStats, T_conf: float) -> NDArray[np.bool_]:
     """Return which nodes are conflicted: E > μ + T_conf·σ; (samples, nodes)."""
-    return errors > stats.mean + T_conf * stats.deviation
+    return errors > stats.limits(T_conf)
 
 
 def conflict_ratio(errors: NDArray, stats: ErrorStats, T_conf: float) -> NDArray[np.float64]:
     """Return N_conf / N_CP of each sample; 0 where no node is confidently predicted."""
     return conflicted(errors, stats, T_conf).sum(axis=1) / max(errors.shape[1], 1)
-
-
-def squared_sum(errors: NDArray) -> NDArray[np.float64]:
-    """Return the sum of squares over the nodes: (samples,), or (samples, clusters).
-
-    Added node by node in a fixed order, so that a sample's sum does not depend on its batch.
-    """
-    result = np.zeros((errors.shape[0], *errors.shape[2:]))
-    for node in range(errors.shape[1]):
-        result += errors[:, node] ** 2
-    return result
 
 
 def invalid(errors: NDArray, stats: ErrorStats, T_conf: float, T_SV: float) -> NDArray[np.bool_]:

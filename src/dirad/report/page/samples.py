@@ -57,7 +57,7 @@ def _text(value: Any) -> str:
 
 def states_data(network: "Network", X: NDArray, ids: list[int]) -> list[Any]:
     """Return the state of each node for each sample; None if the node was removed."""
-    from dirad.core.propagate import node_states
+    from dirad.inference import node_states
 
     nodes = np.array(ids, int)
     used = np.concatenate([np.ones(network.n_inputs, bool), network.units["kind"] > 0])

@@ -1,0 +1,342 @@
+"""How a finished model answers, for predictions, exports and model files alike.
+
+`Builder` puts networks together into a `Program`, `evaluate` computes it. Numba is not needed: sums
+are products of sparse matrices. A sample's answer depends neither on the other samples of its batch
+nor on the number of threads: every sum adds its entries one after the other, in the order in which
+they are stored.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from dirad.core import network as core
+from dirad.core.network import MODULATORY, OUTPUT, Network, output_units
+from dirad.program import (
+    LEAST_SUM,
+    OUTPUTS,
+    Block,
+    Pooling,
+    Program,
+    Step,
+    Sums,
+    Transfer,
+    entries_of,
+    pruned,
+)
+
+CACHED_NUMBERS = 2**18  # values of a chunk of samples that fit into the processor's cache
+LEAST_CHUNK, LARGEST_CHUNK = 64, 1024  # samples
+
+
+@np.errstate(over="ignore", invalid="ignore")  # extreme inputs give infinite values: no warning
+def evaluate(program: Program, X: NDArray) -> dict[str, NDArray[np.float64]]:
+    """Return each result for every row of X: (samples, values of the result)."""
+    n_values = program.n_values
+    steps = [(first, step, _matrices(first, step)) for first, step in program.numbered]
+    results = {name: np.empty((len(X), len(own))) for name, own in program.results.items()}
+    chunk = min(max(CACHED_NUMBERS // max(n_values, 1), LEAST_CHUNK), LARGEST_CHUNK)
+    memory = np.empty(n_values * min(chunk, len(X)))
+    for begin in range(0, len(X), chunk):
+        part = X[begin : begin + chunk]
+        values = memory[: n_values * len(part)].reshape(n_values, len(part))
+        values[: program.n_inputs] = part.T
+        for first, step, matrices in steps:
+            own = values[first : first + step.width]
+            if isinstance(step, Pooling):
+                own[:] = _pooled(step, values[step.start : step.start + step.taken])
+            else:
+                own[:] = _computed(step, matrices, values[:first])
+        for name, numbers in program.results.items():
+            results[name][begin : begin + chunk] = values[numbers].T
+    return results
+
+
+def _matrices(first: int, step: Step) -> list[csr_array]:
+    """Return the weights of a step's sums over the values before it."""
+    if isinstance(step, Pooling):
+        return []
+    return [
+        csr_array((sums.weight, sums.source, sums.start), shape=(len(sums), first))
+        for sums in step.sums
+    ]
+
+
+def _computed(step: Block, matrices: list[csr_array], before: NDArray) -> NDArray[np.float64]:
+    """Return the values of a block: (rows, samples). No formula overflows for large sums."""
+    z, *more = (
+        matrix @ before + sums.bias[:, None]
+        for matrix, sums in zip(matrices, step.sums, strict=True)
+    )
+    c = step.constant[:, None]
+    match step.transfer:
+        case Transfer.LOGISTIC:
+            z = 0.5 * np.tanh(0.5 * z) + 0.5
+        case Transfer.MODULATED:  # σ₁(m) = 4 / (1 + e^(−c·m)) − 1 = 2 · tanh(c·m/2) + 1
+            z *= 2.0 * np.tanh((0.5 * c) * more[0]) + 1.0
+        case Transfer.CLIPPED:
+            z = np.clip(z, -c, c)
+        case Transfer.LOGARITHM:
+            z = np.log(np.maximum(z, c))
+        case Transfer.SQUARE:
+            z *= z
+        case Transfer.EXCEEDS:
+            z = (np.abs(z) > c).astype(np.float64)
+    return z
+
+
+def _pooled(step: Pooling, run: NDArray) -> NDArray[np.float64]:
+    """Return what is computed from a run of values: (values, samples)."""
+    if step.transfer == Transfer.SOFTMAX:
+        powers = np.exp(run - run.max(axis=0))
+        return powers / _row_sum(powers)
+    if step.transfer == Transfer.SHARE:
+        return run / np.maximum(_row_sum(run), LEAST_SUM)
+    least = run.min(axis=0)
+    mean = _row_sum((least / run) ** step.constant) / len(run)
+    return (least * mean ** (-1.0 / step.constant))[None]
+
+
+def _row_sum(rows: NDArray) -> NDArray[np.float64]:
+    """Return the sum of the rows, added from the first to the last.
+
+    The order in which np.sum adds depends on the number of columns, that is, of samples.
+    """
+    total = rows[0].copy()
+    for row in rows[1:]:
+        total += row
+    return total
+
+
+def respond(network: Network, X: NDArray) -> NDArray[np.float64]:
+    """Return the outputs of a network for every row of X: (samples, outputs)."""
+    builder = Builder(network.n_inputs)
+    outputs = builder.attach(network, builder.inputs).outputs
+    return evaluate(builder.whole({OUTPUTS: outputs}), X)[OUTPUTS]
+
+
+def node_states(network: Network, X: NDArray, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the states of some nodes for every row of X: (samples, nodes)."""
+    builder = Builder(network.n_inputs)
+    attached = builder.attach(network, builder.inputs)
+    value = attached.states.value
+    value[network.n_inputs + output_units(network)] = attached.outputs.value
+    return evaluate(builder.program({OUTPUTS: attached.states.take(nodes)}), X)[OUTPUTS]
+
+
+class Signals(NamedTuple):
+    """Affine functions of values, one per entry: offset + factor · value."""
+
+    value: NDArray[np.integer]
+    factor: NDArray[np.float64]
+    offset: NDArray[np.float64]
+
+    def take(self, entries: NDArray) -> "Signals":
+        """Return some of the signals."""
+        return Signals(self.value[entries], self.factor[entries], self.offset[entries])
+
+    def less(self, offset: NDArray[np.float64], over: NDArray[np.float64]) -> "Signals":
+        """Return (signal − offset) / over."""
+        return Signals(self.value, self.factor / over, (self.offset - offset) / over)
+
+    def times(self, factor: NDArray[np.float64] | float) -> "Signals":
+        """Return the signals, each multiplied by its factor."""
+        return Signals(self.value, self.factor * factor, self.offset * factor)
+
+    @property
+    def sums(self) -> Sums:
+        """The signals as sums of one entry each."""
+        n = len(self.value)
+        return weighted(np.zeros(n), np.arange(n), self, np.ones(n))
+
+
+def plain(value: NDArray[np.integer]) -> Signals:
+    """Return values as they are."""
+    return Signals(value, np.ones(len(value)), np.zeros(len(value)))
+
+
+def silent(n: int) -> Signals:
+    """Return n signals that are always 0."""
+    return Signals(np.zeros(n, np.int64), np.zeros(n), np.zeros(n))
+
+
+def joined(*parts: Signals) -> Signals:
+    """Return the signals of all parts, one after the other."""
+    return Signals(
+        np.concatenate([part.value for part in parts]),
+        np.concatenate([part.factor for part in parts]),
+        np.concatenate([part.offset for part in parts]),
+    )
+
+
+def weighted(
+    bias: NDArray[np.float64],
+    row: NDArray[np.int64],
+    signals: Signals,
+    weight: NDArray[np.float64],
+) -> Sums:
+    """Return the sums bias + Σ weight · signal; `row` tells to which sum each signal belongs.
+
+    Rows must be sorted. Offsets are added to the bias, factors are multiplied into the weights,
+    and the weights of equal values in one row are added up.
+    """
+    bias = np.array(bias, np.float64)
+    np.add.at(bias, row, weight * signals.offset)
+    used = signals.factor != 0.0
+    row, value, weight = row[used], signals.value[used], (weight * signals.factor)[used]
+    key = row * (value.max(initial=0) + 1) + value
+    ordered = np.sort(key)
+    if (ordered[1:] == ordered[:-1]).any():
+        first, place = np.unique(key, return_index=True, return_inverse=True)[1:]
+        total = np.zeros(len(first))
+        np.add.at(total, place, weight)
+        order = np.argsort(first)
+        row, value, weight = row[first[order]], value[first[order]], total[order]
+    start = np.zeros(len(bias) + 1, np.int32)
+    np.cumsum(np.bincount(row, minlength=len(bias)), out=start[1:])
+    return Sums(start, value.astype(np.int32), weight, bias)
+
+
+class InEdges:
+    """The edges of a network, by the term that they enter."""
+
+    def __init__(self, network: Network) -> None:
+        live = np.flatnonzero(network.edges["source"] >= 0)
+        term = network.edges["term"][live]
+        order = np.argsort(term, kind="stable")
+        self.source = network.edges["source"][live[order]]
+        self.weight = network.edges["weight"][live[order]]
+        self.start = np.searchsorted(term[order], np.arange(2 * len(network.units) + 1))
+        self.bias = network.bias
+
+    def sums(self, states: Signals, units: NDArray[np.int64], term: int) -> Sums:
+        """Return one of the two terms of some units, given the states of all nodes."""
+        entries, start = entries_of(self.start, 2 * units + term)
+        row = np.repeat(np.arange(len(units)), np.diff(start))
+        sources = states.take(self.source[entries])
+        return weighted(self.bias[units, term], row, sources, self.weight[entries])
+
+
+class Attached(NamedTuple):
+    """A network within a program."""
+
+    states: Signals  # of every node; silent where a place is free. Of a softmax: activations
+    outputs: Signals  # by column
+    activations: Sums  # of the outputs, before their transfer
+
+
+class Builder:
+    """Puts the steps of a program together."""
+
+    def __init__(self, n_inputs: int) -> None:
+        self.n_inputs = n_inputs
+        self.n_values = n_inputs
+        self.steps: list[Step] = []
+
+    @property
+    def inputs(self) -> Signals:
+        """The inputs as they are."""
+        return plain(np.arange(self.n_inputs))
+
+    def _add(self, step: Step) -> Signals:
+        first = self.n_values
+        self.steps.append(step)
+        self.n_values += step.width
+        return plain(np.arange(first, self.n_values))
+
+    def block(
+        self,
+        transfer: Transfer,
+        first: Sums,
+        second: Sums | None = None,
+        constant: NDArray[np.float64] | float = 0.0,
+    ) -> Signals:
+        """Add a block; return its values."""
+        constants = np.broadcast_to(np.asarray(constant, np.float64), (len(first),))
+        return self._add(Block(transfer, first, second, constants))
+
+    def linear(self, sums: Sums) -> Signals:
+        """Add weighted sums; return their values."""
+        return self.block(Transfer.LINEAR, sums)
+
+    def pooling(self, transfer: Transfer, signals: Signals, constant: float = 0.0) -> Signals:
+        """Add a pooling of signals, which are first copied side by side where need be."""
+        n = len(signals.value)
+        value = self.values(signals)
+        if (np.diff(value) != 1).any():
+            value = self.linear(signals.sums).value
+        return self._add(Pooling(transfer, int(value[0]), n, float(constant)))
+
+    def values(self, signals: Signals) -> NDArray[np.int64]:
+        """Return the numbers of values that equal the signals; scaled signals get values added."""
+        scaled = (signals.factor != 1.0) | (signals.offset != 0.0)
+        value = signals.value.astype(np.int64)
+        if scaled.any():
+            value[scaled] = self.linear(signals.take(scaled).sums).value
+        return value
+
+    def attach(self, network: Network, inputs: Signals) -> Attached:
+        """Add the nodes of a network over these inputs."""
+        n_inputs, units = network.n_inputs, network.units
+        states = joined(inputs, silent(len(units)))
+        transfer = int(network.counts[core.TRANSFER])
+        of_output = Transfer.LOGISTIC if transfer == core.LOGISTIC else Transfer.LINEAR
+        edges = InEdges(network)
+
+        for level in _levels(network):
+            hidden = level[units["kind"][level] == MODULATORY]
+            outputs = level[units["kind"][level] == OUTPUT]
+            for some, kind in ((hidden, Transfer.MODULATED), (outputs, of_output)):
+                if len(some):
+                    second = edges.sums(states, some, 1) if kind == Transfer.MODULATED else None
+                    first = edges.sums(states, some, 0)
+                    own = self.block(kind, first, second, units["gain"][some])
+                    for column, found in zip(states, own, strict=True):
+                        column[n_inputs + some] = found
+        outputs = output_units(network)
+        answers = states.take(n_inputs + outputs)
+        if transfer == core.SOFTMAX and len(outputs):
+            answers = self.pooling(Transfer.SOFTMAX, answers)
+        return Attached(states, answers, edges.sums(states, outputs, 0))
+
+    def whole(self, results: dict[str, Signals]) -> Program:
+        """Return a program of all steps."""
+        numbers = {name: self.values(signals) for name, signals in results.items()}
+        return Program(self.n_inputs, tuple(self.steps), numbers)
+
+    def program(self, results: dict[str, Signals]) -> Program:
+        """Return a program of the steps that the results need."""
+        return pruned(self.whole(results))
+
+
+def _levels(network: Network) -> list[NDArray[np.int64]]:
+    """Return the units in groups, each of which depends on earlier groups only.
+
+    Outputs that feed no other node come last, by column.
+    """
+    edges = network.edges[network.edges["source"] >= network.n_inputs]
+    source, target = edges["source"] - network.n_inputs, edges["term"] // 2
+    order = np.argsort(source, kind="stable")
+    start = np.searchsorted(source[order], np.arange(len(network.units) + 1))
+    target = target[order]
+    kinds = network.units["kind"]
+    last = output_units(network)
+    last = last[start[last] == start[last + 1]]
+    pending = np.bincount(target, minlength=len(kinds))
+    position = np.zeros(len(kinds), np.int64)
+    result = []
+    ready = np.flatnonzero((kinds >= 0) & (pending == 0))
+    n_found = 0
+    while len(ready):
+        n_found += len(ready)
+        result.append(ready[~np.isin(ready, last)])
+        reached = target[entries_of(start, ready)[0]]
+        np.subtract.at(pending, reached, 1)
+        position[reached] = np.arange(len(reached))  # of the last edge that reaches a unit
+        ready = np.unique(reached[pending[reached] == 0])
+        ready = ready[np.argsort(position[ready])]
+    if n_found < np.count_nonzero(kinds >= 0):
+        raise ValueError("the network has a cycle")
+    return [*result, last]

@@ -1,0 +1,258 @@
+"""A finished PREVAL model as a program: its answers, its score, and what both are made of.
+
+L0 answers, and L1 predicts the states of L0's nodes; the prediction errors tell how unfamiliar a
+sample is. `ExpertParts` lists everything of a model that its answers depend on.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.core.compose import GatedParts, gated_parts
+from dirad.core.network import Network, output_units
+from dirad.inference import Attached, Builder, InEdges, Signals, joined, plain, silent, weighted
+from dirad.preval.input_units import InputScaling
+from dirad.preval.predictor import Predictor
+from dirad.program import OUTPUTS, SCORE, Program, Sums, Transfer
+
+TINY = 1e-12  # no probability of L0 is closer to 0 or 1; no mean squared error is smaller
+LARGEST_LOGIT = float(np.log((1.0 - TINY) / TINY))
+
+# Names of results besides the outputs (class probabilities) and the score.
+L0, GATES = "l0", "gates"  # L0's own outputs; gate values, one per cluster
+ERRORS = "errors"  # prediction − state, one per target
+CLUSTER_ERRORS = "cluster_errors"  # mean squared error of the predicted inputs, one per cluster
+
+BY_CLUSTER, BY_SQUARES, BY_CONFLICTS = "modes", "squared", "conflicts"  # kinds of score
+
+
+class ExpertParts(NamedTuple):
+    """Everything that the answers and the score of a finished model depend on."""
+
+    l0: Network
+    first_output: int  # L0's outputs before it belong to an earlier model
+    l1: Predictor
+    score: str  # BY_CLUSTER, BY_SQUARES or BY_CONFLICTS
+    scaling: InputScaling | None = None  # inputs are standardized
+    limits: NDArray[np.float64] | None = None  # (targets,) larger |errors| are conflicts
+    temperature: float | None = None  # the paper's models: L0's logits are divided by it
+    weights: tuple[float, float] = (1.0, 1.0)  # of L0 and gates, and of the clusters' errors
+    exponent: float = 1.0  # a cluster's likelihood is its mean squared error ^ −exponent
+    cluster_columns: NDArray[np.int64] | None = None  # (clusters,) output of each one's class, or
+    # -1; None: the gating network does not distinguish the classes
+
+
+def l0_program(parts: ExpertParts) -> Program:
+    """Return the program of L0's own outputs. The scaling of inputs is part of the weights."""
+    builder = Builder(parts.l0.n_inputs)
+    l0 = builder.attach(parts.l0, _standardized(builder, parts))
+    return builder.program({OUTPUTS: _from(l0.outputs, parts.first_output)})
+
+
+def expert_program(parts: ExpertParts, *, details: bool = False) -> Program:
+    """Return the program of a model: class probabilities and score.
+
+    With `details` it also has the results `L0`, `GATES`, `ERRORS` and `CLUSTER_ERRORS`, and inputs
+    whose offset is very large relative to their spread lose no digits.
+    """
+    builder = Builder(parts.l0.n_inputs)
+    inputs = _standardized_values(builder, parts, exact=details)
+    l0 = builder.attach(parts.l0, inputs)
+    l1 = parts.l1
+    states = _states(builder, l1, l0, inputs)
+    gates = _gates(builder, l1, states)
+    results = {L0: _from(l0.outputs, parts.first_output), GATES: gates}
+    target_states = states.take(l1.targets)
+    if parts.score == BY_CLUSTER and l1.clusters is not None and l1.network is not None:
+        paths = gated_parts(l1.network, l1.clusters.n)
+        predicted = _path_rows(l1.network, paths, states)
+        if details:  # the pathways become values, for the clusters and for the gated predictions
+            own = builder.linear(predicted)
+            predicted = own.sums
+            gated = _gated(builder, l1.network, paths, joined(states, gates), own)
+            results[ERRORS] = builder.linear(_minus(gated, target_states))
+        columns = np.tile(np.arange(len(l1.targets)), l1.clusters.n)
+        rows = _minus(predicted, target_states.take(columns))
+    else:
+        rows = _minus(_predicted(builder, l1, states, gates).sums, target_states)
+        if details:
+            results[ERRORS] = builder.linear(rows)
+            rows = results[ERRORS].sums
+    errors = results[CLUSTER_ERRORS] = _mean_squares(builder, l1, rows)
+    answers = {
+        OUTPUTS: _probabilities(builder, parts, l0, gates, errors),
+        SCORE: _score(builder, parts, rows, errors),
+    }
+    return builder.program(answers | results if details else answers)
+
+
+def _from(signals: Signals, first: int) -> Signals:
+    return signals.take(np.arange(first, len(signals.value)))
+
+
+def _standardized(builder: Builder, parts: ExpertParts) -> Signals:
+    """Return the inputs as the networks see them."""
+    if parts.scaling is None:
+        return builder.inputs
+    return builder.inputs.less(parts.scaling.offset, over=parts.scaling.spread)
+
+
+def _standardized_values(builder: Builder, parts: ExpertParts, *, exact: bool) -> Signals:
+    """Return the same as values: multiplied into thousands of weights, offsets cost digits.
+
+    Exact: x − offset is computed first; x / spread − offset / spread would lose the digits that x
+    and the offset have in common.
+    """
+    if parts.scaling is None:
+        return builder.inputs
+    if not exact:
+        return builder.linear(_standardized(builder, parts).sums)
+    scaling, ones = parts.scaling, np.ones(builder.n_inputs)
+    centered = builder.linear(builder.inputs.less(scaling.offset, over=ones).sums)
+    return builder.linear(centered.less(0.0 * ones, over=scaling.spread).sums)
+
+
+# ---------------------------------------------------------------- L1
+
+
+def _states(builder: Builder, l1: Predictor, l0: Attached, inputs: Signals) -> Signals:
+    """Return the states that L1 sees: those of L0's nodes, and earlier predictions of inputs."""
+    before: list[Signals] = []
+    for one in l1.states.earlier:
+        states = _states_after(one, builder.attach(one.states.network, inputs), before)
+        before.append(_predicted_inputs(builder, one, states))
+    return _states_after(l1, l0, before)
+
+
+def _states_after(l1: Predictor, l0: Attached, before: list[Signals]) -> Signals:
+    seen = l1.states
+    own = l0.states.take(seen.nodes).less(seen.offset, over=seen.spread)
+    spread = seen.spread[: seen.network.n_inputs]
+    return joined(own, *(part.times(1.0 / spread) for part in before))
+
+
+def _predicted_inputs(builder: Builder, l1: Predictor, states: Signals) -> Signals:
+    """Return the prediction of every input; 0 where there is none."""
+    result = silent(l1.states.network.n_inputs)
+    gates = _gates(builder, l1, states)
+    inputs = _predicted(builder, l1, states, gates).times(l1.states.spread[l1.targets])
+    for column, own in zip(result, inputs.take(l1.is_input), strict=True):
+        column[l1.nodes[l1.is_input]] = own
+    return result
+
+
+def _predicted(builder: Builder, l1: Predictor, states: Signals, gates: Signals) -> Signals:
+    """Return the prediction of each target."""
+    if l1.network is None:
+        return silent(0)
+    return builder.attach(l1.network, joined(states, gates)).outputs
+
+
+def _gates(builder: Builder, l1: Predictor, states: Signals) -> Signals:
+    """Return the mixture weight of each cluster; nothing where there are no clusters."""
+    if l1.clusters is None:
+        return silent(0)
+    return builder.attach(l1.clusters.network, states).outputs
+
+
+def _minus(sums: Sums, signals: Signals) -> Sums:
+    """Return each row of the sums minus a signal."""
+    row = np.concatenate([sums.row, np.arange(len(sums))])
+    order = np.argsort(row, kind="stable")
+    sources = joined(plain(sums.source), signals)
+    weight = np.concatenate([sums.weight, -np.ones(len(sums))])
+    return weighted(sums.bias, row[order], sources.take(order), weight[order])
+
+
+def _path_rows(network: Network, paths: GatedParts, states: Signals) -> Sums:
+    """Return the prediction of each cluster by itself, as if only its gate were open.
+
+    One row per cluster and target: all targets of the first cluster, of the second, and so on.
+    """
+    unit, bias = paths.unit.T.ravel(), paths.constant.T.ravel().copy()
+    grown = np.flatnonzero(unit >= 0)
+    own = InEdges(network).sums(states, unit[grown], 0)
+    bias[grown] = own.bias
+    return weighted(bias, grown[own.row], plain(own.source), own.weight)
+
+
+def _gated(
+    builder: Builder, network: Network, paths: GatedParts, sources: Signals, own: Signals
+) -> Sums:
+    """Return the gated prediction of each target; `own` are the clusters' predictions."""
+    edges = InEdges(network)
+    unit = paths.unit.T.ravel()
+    grown = unit >= 0
+    gain = network.units["gain"][unit[grown]]
+    second = edges.sums(sources, unit[grown], 1)
+    let_through = builder.block(Transfer.MODULATED, own.take(grown).sums, second, gain)
+    all_states = joined(sources, silent(len(network.units)))
+    for column, values in zip(all_states, let_through, strict=True):
+        column[network.n_inputs + unit[grown]] = values
+    return edges.sums(all_states, output_units(network), 0)
+
+
+# ---------------------------------------------------------------- answers and score
+
+
+def _mean_squares(builder: Builder, l1: Predictor, rows: Sums) -> Signals:
+    """Return the mean squared error of the inputs: one value, or one per cluster."""
+    inputs = np.flatnonzero(l1.is_input)
+    n, n_clusters = len(inputs), len(rows) // max(len(l1.targets), 1)
+    some = (len(l1.targets) * np.arange(n_clusters)[:, None] + inputs).ravel()
+    squares = builder.block(Transfer.SQUARE, rows.take(some))
+    cluster = np.repeat(np.arange(n_clusters), n)
+    return builder.linear(
+        weighted(np.full(n_clusters, TINY), cluster, squares, np.full(len(some), 1.0 / max(n, 1)))
+    )
+
+
+def _score(builder: Builder, parts: ExpertParts, rows: Sums, errors: Signals) -> Signals:
+    """Return a mean over the clusters, the mean squared error, or the share of conflicted nodes."""
+    if parts.score == BY_CONFLICTS:
+        assert parts.limits is not None
+        found = builder.block(Transfer.EXCEEDS, rows, constant=parts.limits)
+        n = len(rows)
+        return builder.linear(
+            weighted(np.zeros(1), np.zeros(n, np.int64), found, np.full(n, 1.0 / max(n, 1)))
+        )
+    if len(errors.value) == 1:
+        return errors
+    return builder.pooling(Transfer.POWER_MEAN, errors, parts.exponent)
+
+
+def _probabilities(
+    builder: Builder, parts: ExpertParts, l0: Attached, gates: Signals, errors: Signals
+) -> Signals:
+    """Return the probability of each of the model's classes."""
+    own = l0.activations.take(np.arange(parts.first_output, len(l0.activations)))
+    logits = builder.block(Transfer.CLIPPED, own, constant=LARGEST_LOGIT)
+    if parts.temperature is not None:
+        warm = builder.block(Transfer.LOGISTIC, logits.times(1.0 / parts.temperature).sums)
+        return builder.pooling(Transfer.SHARE, warm)
+    of_l0, of_errors = parts.weights
+    evidence = [logits.times(of_l0)]
+    if parts.cluster_columns is not None:
+        evidence.append(_class_logs(builder, parts.cluster_columns, gates, len(own)).times(of_l0))
+        if parts.score == BY_CLUSTER:
+            logs = builder.block(Transfer.LOGARITHM, errors.sums, constant=TINY)
+            powers = builder.linear(logs.times(-parts.exponent).sums)
+            shares = builder.pooling(Transfer.SOFTMAX, powers)
+            logs = _class_logs(builder, parts.cluster_columns, shares, len(own))
+            evidence.append(logs.times(of_errors))
+    row = np.tile(np.arange(len(own)), len(evidence))
+    order = np.argsort(row, kind="stable")
+    parts_of = joined(*evidence).take(order)
+    total = weighted(np.zeros(len(own)), row[order], parts_of, np.ones(len(row)))
+    return builder.pooling(Transfer.SOFTMAX, builder.linear(total))
+
+
+def _class_logs(
+    builder: Builder, columns: NDArray[np.int64], shares: Signals, n_classes: int
+) -> Signals:
+    """Return, for each class, the logarithm of the sum of its clusters' shares."""
+    own = np.flatnonzero(columns >= 0)
+    own = own[np.argsort(columns[own], kind="stable")]
+    total = weighted(np.zeros(n_classes), columns[own], shares.take(own), np.ones(len(own)))
+    return builder.block(Transfer.LOGARITHM, total, constant=TINY)
