@@ -1,7 +1,7 @@
-"""Streams of samples whose tasks change unannounced: one function per way in which they change.
+"""Streams of samples whose tasks change unannounced: one function per kind of change.
 
-A task is a few classes, which belong to no other task but where only the labels change (`swapped`).
-Its samples are drawn without replacement: each is passed once, and only when all were shown are
+A task is a few classes that belong to no other task, except where only labels change (`swapped`).
+Its samples are drawn without replacement: each is shown once, and only after all were shown are
 they shuffled and shown again. Everything depends on the seed alone.
 """
 
@@ -22,12 +22,12 @@ CLASSES, POOL, LENGTHS, MIXING, LABELS = range(5)  # second part: what is drawn
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Samples in the order of their arrival, and what only the experiment knows of them."""
+    """Samples in the order of their arrival, and the truth about them that no system is told."""
 
     name: str
     X: NDArray[np.float32]  # (n, inputs)
     y: NDArray[np.int64]  # (n,) true labels
-    task: NDArray[np.int64]  # (n,) which the learner is never told
+    task: NDArray[np.int64]  # (n,)
     delay: NDArray[np.int64]  # (n,) samples after which the label arrives; 0: at once; or NEVER
     batch_size: int  # n is a multiple of it
     X_test: NDArray[np.float32]  # samples of all tasks of the stream
@@ -77,7 +77,6 @@ def recurring(
     seed: int = 0,
     *,
     order: Sequence[int] | None = None,
-    classes_per_task: int = 2,
 ) -> Stream:
     """Tasks that come again, as `order` says, `per_task` samples each time.
 
@@ -86,7 +85,7 @@ def recurring(
     if order is None:
         order = [0, *(part for task in range(1, tasks) for part in (task, task - 1))]
     task = np.repeat(np.asarray(order, np.int64), per_task)
-    return _assemble("recurring", data, task, batch_size, seed, classes_per_task)
+    return _assemble("recurring", data, task, batch_size, seed)
 
 
 def gradual(
@@ -97,7 +96,6 @@ def gradual(
     seed: int = 0,
     *,
     mixing: int = 20,
-    classes_per_task: int = 2,
 ) -> Stream:
     """One task after the other; over `mixing` batches the next replaces it, at an even pace.
 
@@ -113,7 +111,7 @@ def gradual(
         for k in range(mixing):
             is_next = np.arange(batch_size) < round(batch_size * (k + 1) / (mixing + 1))
             task[first + k] = after - 1 + rng.permutation(is_next)
-    return _assemble("gradual", data, task.ravel(), batch_size, seed, classes_per_task)
+    return _assemble("gradual", data, task.ravel(), batch_size, seed)
 
 
 def early(
@@ -124,7 +122,6 @@ def early(
     seed: int = 0,
     *,
     rounds: int = 2,
-    classes_per_task: int = 2,
 ) -> Stream:
     """Tasks that end before a model can be stable, and come again.
 
@@ -141,7 +138,7 @@ def early(
         order += following
     shortest = max(per_task // 5, 3 * batch_size)
     lengths = rng.integers(shortest, max(per_task, shortest), len(order), endpoint=True)
-    return _assemble("early", data, np.repeat(order, lengths), batch_size, seed, classes_per_task)
+    return _assemble("early", data, np.repeat(order, lengths), batch_size, seed)
 
 
 def short(
@@ -150,13 +147,9 @@ def short(
     per_task: int = 2000,
     batch_size: int = 100,
     seed: int = 0,
-    *,
-    classes_per_task: int = 2,
 ) -> Stream:
     """Each task is seen once, and briefly."""
-    return abrupt(
-        data, tasks, per_task, batch_size, seed, classes_per_task=classes_per_task, name="short"
-    )
+    return abrupt(data, tasks, per_task, batch_size, seed, name="short")
 
 
 def mixed(
@@ -167,16 +160,13 @@ def mixed(
     seed: int = 0,
     *,
     deployed: int = 20,
-    classes_per_task: int = 2,
 ) -> Stream:
     """Abrupt tasks to learn; then `deployed` batches of samples of all tasks, without labels."""
     learned = tasks * per_task // batch_size * batch_size
     task = np.repeat(np.arange(tasks), per_task)[:learned]
     after = _rng(seed, MIXING).integers(0, tasks, deployed * batch_size)
     delay = np.repeat([0, NEVER], [len(task), len(after)])
-    return _assemble(
-        "mixed", data, np.append(task, after), batch_size, seed, classes_per_task, delay
-    )
+    return _assemble("mixed", data, np.append(task, after), batch_size, seed, delay=delay)
 
 
 def late_labels(
@@ -187,14 +177,10 @@ def late_labels(
     seed: int = 0,
     *,
     delay: int = 1000,
-    classes_per_task: int = 2,
 ) -> Stream:
     """Abrupt tasks whose labels arrive `delay` samples after the sample itself."""
     delays = np.full(tasks * per_task, delay)
-    return abrupt(
-        data, tasks, per_task, batch_size, seed,
-        classes_per_task=classes_per_task, name="late", delay=delays,
-    )  # fmt: skip
+    return abrupt(data, tasks, per_task, batch_size, seed, name="late", delay=delays)
 
 
 def few_labels(
@@ -205,14 +191,11 @@ def few_labels(
     seed: int = 0,
     *,
     share: float = 0.1,
-    classes_per_task: int = 2,
 ) -> Stream:
     """Abrupt tasks in which each sample has a label with probability `share`."""
     labelled = _rng(seed, LABELS).random(tasks * per_task) < share
-    return abrupt(
-        data, tasks, per_task, batch_size, seed,
-        classes_per_task=classes_per_task, name="few", delay=np.where(labelled, 0, NEVER),
-    )  # fmt: skip
+    delays = np.where(labelled, 0, NEVER)
+    return abrupt(data, tasks, per_task, batch_size, seed, name="few", delay=delays)
 
 
 def swapped(
@@ -221,8 +204,6 @@ def swapped(
     per_task: int = 10_000,
     batch_size: int = 200,
     seed: int = 0,
-    *,
-    classes_per_task: int = 2,
 ) -> Stream:
     """Rules that change on the same inputs, one of them back again: only labels show it.
 
@@ -231,7 +212,7 @@ def swapped(
     in force for them at the end.
     """
     task = np.repeat([*range(tasks), 0], per_task)
-    return _assemble("swapped", data, task, batch_size, seed, classes_per_task, rules=2)
+    return _assemble("swapped", data, task, batch_size, seed, rules=2)
 
 
 # All of them take data, tasks, per_task, batch_size and seed.
@@ -261,12 +242,12 @@ def _assemble(
     task: NDArray[Any],
     batch_size: int,
     seed: int,
-    classes_per_task: int,
+    classes_per_task: int = 2,
     delay: NDArray[np.int64] | None = None,
     *,
     rules: int = 1,
 ) -> Stream:
-    """Return a stream whose samples belong to these tasks; what makes no batch is left out.
+    """Return a stream whose samples belong to these tasks, cut to whole batches.
 
     Of each `rules` tasks in a row all show the classes of the first, the k-th after it labelled as
     the k-th next of these classes.
