@@ -9,11 +9,10 @@ padding: finite, and of weight 0.
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compilation import SAFE_FAST_MATH, compiled_elsewhere, kernel
+from dirad.core.compilation import inlined_kernel, kernel
 from dirad.core.network import (
     LOGISTIC,
     MODULATORY,
@@ -32,10 +31,6 @@ TILE = 256  # columns worked on at a time, so that a tile of all rows stays in t
 
 # Costs. Cross-entropy goes with logistic and softmax outputs.
 SQUARED, CROSS_ENTROPY = 0, 1
-
-# For a part of a kernel that runs once per unit. As a function of its own it would count references
-# to every array that it is handed, which takes as long as its arithmetic.
-inlined = numba.njit(fastmath=SAFE_FAST_MATH, error_model="numpy", forceinline=True)
 
 
 class Workspace(NamedTuple):
@@ -224,7 +219,7 @@ def exp_row(row):
             row[m] = y32 * y32
 
 
-@inlined
+@inlined_kernel
 def modulatory_forward(net, plan, work, u, lo, hi):
     """a = z₀ · σ₁(z₁), with σ₁(z) = 4/(1+e^(−Kz)) − 1 = 2·tanh(Kz/2) + 1."""
     f = work.state.dtype.type
@@ -244,7 +239,7 @@ def modulatory_forward(net, plan, work, u, lo, hi):
         state[m] = first[m] * second[m]
 
 
-@inlined
+@inlined_kernel
 def modulatory_backward(net, plan, work, u, lo, hi):
     """∂C/∂a = Σ w·δ over the out-edges; δ₀ = ∂C/∂a·σ₁, δ₁ = ∂C/∂a·z₀·σ₁′.
 
@@ -265,7 +260,7 @@ def modulatory_backward(net, plan, work, u, lo, hi):
         delta_1[m] = pull[m] * first[m] * (slope * (s + one) * (three - s))
 
 
-@inlined
+@inlined_kernel
 def output_forward(net, plan, work, u, lo, hi):
     """a = σ(z): logistic, or z itself (linear; softmax is applied to all outputs together)."""
     f = work.state.dtype.type
@@ -282,7 +277,7 @@ def output_forward(net, plan, work, u, lo, hi):
             state[m] = half * state[m] + half
 
 
-@inlined
+@inlined_kernel
 def output_backward(net, plan, work, u, cost, tolerance, lo, hi):
     """δ = ∂C/∂z of an output: its own mismatch, and what it passes on if it feeds others.
 
@@ -312,7 +307,7 @@ def output_backward(net, plan, work, u, cost, tolerance, lo, hi):
         delta[m] = weight[m] * own + pull[m] * slope
 
 
-@inlined
+@inlined_kernel
 def softmax_forward(net, plan, work, lo, hi):
     """Turn the outputs' activations into probabilities, sample by sample."""
     f = work.state.dtype.type
@@ -426,7 +421,6 @@ def node_states(
     network: Network, X: NDArray, nodes: NDArray[np.int64], plan: Plan | None = None
 ) -> NDArray[np.float64]:
     """Return the states of some nodes for every row of X, as `respond` does: (samples, nodes)."""
-    compiled_elsewhere(answer_little)
     plan = plan or new_plan(network)
     result = np.empty((len(X), len(nodes)))
     chunk = 4 * TILE

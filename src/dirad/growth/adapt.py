@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compilation import compiled_elsewhere, kernel
+from dirad.core.compilation import kernel
 from dirad.core.network import N_EDGES, N_INPUTS, N_OUTPUTS, N_UNITS, Network, with_capacity
 from dirad.core.potential import (
     edge_gradients,
@@ -455,7 +455,6 @@ class Adaptation:
                 f"the network has {wanted[0]} inputs and {wanted[1]} outputs, the data have "
                 f"{given[0].shape[1]} and {given[1].shape[1]}"
             )
-        compiled_elsewhere(FIT_LITTLE[self.params.precision])
         history = History()
         data = desk.laid(data)
         data.epoch[0] = -1  # the workspace holds another's batch, or none

@@ -23,18 +23,13 @@ from dirad.growth.evidence import (
     source_evidence,
 )
 from dirad.growth.state import N_SAMPLES, STEP, count_hidden, has_room
+from dirad.growth.update import has_bias
 
 MAX_ORDER = 16  # longest product that can be represented
 YOUTH = 4  # rounds of growth for which a new edge counts as young
 PAIR_BUDGET = 5e8  # multiplications spent on pairs of sources for one term
 SCREENED = 1000  # samples on which all pairs are compared
 KEPT = 64  # pairs that are then compared on the whole batch
-
-
-@kernel
-def has_bias(net, term, params):
-    """Has this term a bias that adapts?"""
-    return net.units[term // 2].kind == OUTPUT or term % 2 == 1 or params.term_0_bias == 1
 
 
 @kernel
@@ -239,11 +234,18 @@ def search_products(state, plan, work, term, params, pressure, candidates, singl
 @kernel
 def gates_first(candidates, first_gate):
     """Put the candidates from `first_gate` on before the others; return how many they are."""
-    order = np.argsort(candidates < first_gate, kind="mergesort")
-    candidates[:] = candidates[order]
+    ordered = np.empty(candidates.shape[0], np.int64)
     number = 0
     for s in candidates:
-        number += s >= first_gate
+        if s >= first_gate:
+            ordered[number] = s
+            number += 1
+    place = number
+    for s in candidates:
+        if s < first_gate:
+            ordered[place] = s
+            place += 1
+    candidates[:] = ordered
     return number
 
 
