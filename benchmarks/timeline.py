@@ -46,7 +46,7 @@ TIMED = {
     "forward": "forward",
     "mean_cost": "forward",
     "backward": "backward",
-    "feel": "potentials",
+    "threshold_deltas": "potentials",
     "term_potentials": "potentials",
     "edge_potentials": "potentials",
     "term_gradients": "potentials",

@@ -26,20 +26,14 @@ from dirad.growth.evidence import (
     cross_products,
     evidence,
     needed_evidence,
-    pressure_on,
     product_evidence,
+    residual_score,
     source_evidence,
 )
-from dirad.growth.gain import (
-    MAX_ORDER,
-    best_pair,
-    best_product,
-    fade_weakest,
-    gates_first,
-    saliencies,
-)
 from dirad.growth.priority import grow_unrestricted, grow_v1
+from dirad.growth.products import MAX_ORDER, best_pair, best_product, gates_first
 from dirad.growth.removal import remove_useless
+from dirad.growth.saliency import fade_weakest, saliencies
 from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, STEP, new_scratch, new_state
 from dirad.growth.update import move_gains, move_parameters, perturb_zero_weights, rate
 from dirad.history import SETTLING
@@ -276,7 +270,7 @@ def test_evidence_of_a_source_is_its_efficient_score(case, has_bias):
     n = len(case.X)
     for u in case.plain.units:
         for t in naive.terms_of(case.plain, u):
-            pressure = pressure_on(case.network, found.plan, found.work, t, has_bias)
+            pressure = residual_score(case.network, found.plan, found.work, t, has_bias)
             own, delta = own_rows(case, found, t, has_bias), found.work.delta[t, :n]
             for s in range(case.network.n_inputs):
                 G = evidence_of(pressure, found.work.state, s, n)
@@ -293,7 +287,7 @@ def test_a_source_that_feeds_a_term_already_has_no_evidence_left(seed):
     case = random_case(seed, n_hidden=0, density=0.9, n_samples=40)
     found = run_passes(case)
     for edge in case.plain.edges.values():
-        pressure = pressure_on(case.network, found.plan, found.work, edge.term, True)
+        pressure = residual_score(case.network, found.plan, found.work, edge.term, True)
         assert evidence_of(pressure, found.work.state, edge.source, 40) < 1e-3
 
 
@@ -301,7 +295,7 @@ def test_a_source_that_feeds_a_term_already_has_no_evidence_left(seed):
 def test_evidence_of_a_product(case, length, seed):
     found = run_passes(case)
     n, work = len(case.X), found.work
-    pressure = pressure_on(case.network, found.plan, work, 0, True)
+    pressure = residual_score(case.network, found.plan, work, 0, True)
     sources = np.random.default_rng(seed).integers(case.network.n_inputs, size=length)
     rows = work.state[sources, :n]
     first = np.prod(rows[:-1], axis=0)
@@ -320,7 +314,7 @@ def test_the_best_product_is_found_among_all(length):
     for seed in range(5):
         case = random_case(seed, n_inputs=6, n_hidden=1, n_samples=30)
         found = run_passes(case)
-        pressure = pressure_on(case.network, found.plan, found.work, 0, True)
+        pressure = residual_score(case.network, found.plan, found.work, 0, True)
         own, delta = own_rows(case, found, 0, True), found.work.delta[0, :30]
         every = {
             c: naive.product_evidence(own, delta, case.X.T[list(c)])
@@ -338,7 +332,7 @@ def test_the_best_pair_has_the_most_evidence_per_edge(seed):
     found = run_passes(case)
     state = state_of(case.network)
     feeding = {case.plain.edges[e].source for e in naive.in_edges(case.plain, 0)}
-    pressure = pressure_on(case.network, found.plan, found.work, 0, True)
+    pressure = residual_score(case.network, found.plan, found.work, 0, True)
     own, delta = own_rows(case, found, 0, True), found.work.delta[0, :30]
     every = {}
     for c in itertools.combinations_with_replacement(range(6), 2):

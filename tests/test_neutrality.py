@@ -10,8 +10,9 @@ from dirad.core.network import MODULATORY, OUTPUT, with_capacity
 from dirad.core.order import new_plan
 from dirad.growth.edge_generation import generate_edge
 from dirad.growth.enc import convert
-from dirad.growth.gain import apply_best, apply_product, grow_by_gain
+from dirad.growth.gain import apply_best, grow_by_gain
 from dirad.growth.priority import grow_unrestricted, grow_v1
+from dirad.growth.products import apply_product
 from dirad.growth.removal import is_silent, remove_edge, remove_unit, remove_useless
 from dirad.params import Params, preset
 from networks import (

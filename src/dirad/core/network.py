@@ -160,7 +160,7 @@ def with_capacity(network: Network, units: int, edges: int) -> Network:
 
 @kernel
 def new_edge(net, source, term, weight):
-    """Place an edge; return its number (the lowest free place)."""
+    """Create an edge in the lowest free place; return its number."""
     e = net.counts[N_EDGES]
     for place in range(net.counts[N_EDGES]):
         if net.edges[place].source < 0:
@@ -178,7 +178,7 @@ def new_edge(net, source, term, weight):
 
 @kernel
 def new_unit(net, gain, bias_1, owner):
-    """Place a modulatory node with term-0 bias 0; return its unit number."""
+    """Create a modulatory node with term-0 bias 0; return its unit number."""
     u = net.counts[N_UNITS]
     for place in range(net.counts[N_UNITS]):
         if net.units[place].kind == FREE:
@@ -198,7 +198,7 @@ def new_unit(net, gain, bias_1, owner):
 
 @kernel
 def free_edge(net, e):
-    """Give an edge's place back."""
+    """Free the place of an edge."""
     net.edges[e].source = -1
     net.edges[e].term = -1
     net.edges[e].weight = 0.0
@@ -206,7 +206,7 @@ def free_edge(net, e):
 
 @kernel
 def free_unit(net, u):
-    """Give a node's place back; its edges must be gone."""
+    """Free the place of a node that has no edges."""
     net.units[u].kind = FREE
     net.bias[u, 0] = 0.0
     net.bias[u, 1] = 0.0
@@ -215,7 +215,7 @@ def free_unit(net, u):
 
 @kernel
 def copy_into(net, target):
-    """Write the learned content of `net` into `target`, which has the same capacity."""
+    """Copy `net` into `target`, which has the same capacity."""
     target.counts[:] = net.counts
     target.bias[:] = net.bias
     for u in range(net.units.shape[0]):

@@ -1,4 +1,4 @@
-"""Adaptive potentials: what parameters would do next (net) and what they could do (total).
+"""Adaptive potentials: the mean gradient of a parameter (net), and its mean magnitude (total).
 
 For an edge, the immediate potential is the mean of its per-sample gradients aᵢδⱼ, the total
 potential the mean of their magnitudes; for a term the same of δⱼ (paper, eq. for ∂C/∂w and the
@@ -25,7 +25,7 @@ PULL = np.dtype(
 
 
 class Potential(NamedTuple):
-    """The pull on every edge and on every term."""
+    """The potentials of every edge and of every term."""
 
     edges: NDArray  # (edges,) of PULL
     terms: NDArray  # (terms,) of PULL
@@ -37,8 +37,8 @@ def new_potential(network: Network) -> Potential:
 
 
 @kernel
-def feel(net, work, delta_min):
-    """Copy the deltas with those under δ_min set to 0."""
+def threshold_deltas(net, work, delta_min):
+    """Copy the deltas, with those below δ_min set to 0."""
     f = work.delta.dtype.type
     zero, limit = f(0.0), f(delta_min)
     for t in range(2 * net.counts[N_UNITS]):

@@ -53,7 +53,7 @@ def normal(seed, purpose, step, place):
 
 @kernel
 def shuffle(seed, purpose, step, order):
-    """Put `order` into a random order that depends on the key alone."""
+    """Write a random permutation that depends on the key alone into `order`."""
     n = order.shape[0]
     for i in range(n):
         order[i] = i

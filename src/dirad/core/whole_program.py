@@ -97,10 +97,11 @@ class ProgramLibrary(JITCodeLibrary):
     def _finalize_final_module(self) -> None:
         """Emit machine code, and set the environments of the inner functions in it."""
         super()._finalize_final_module()
+        codegen: Any = self.codegen
         for variable in self._final_module.global_variables:
             environment = lookup_environment(variable.name)
             if environment is not None:
-                self.codegen.set_env(variable.name, environment)
+                codegen.set_env(variable.name, environment)
 
 
 class ProgramCompiler(Compiler):
@@ -137,9 +138,9 @@ class Kernel(CPUDispatcher):
         """Type a call from a kernel: one version serves all literal arguments of a type."""
         return super().get_call_template([types.unliteral(a) for a in args], kws)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the program, which is compiled first where it is neither loaded nor cached."""
-        return self.program(*args)
+        return self.program(*args, **kwargs)
 
     def enable_caching(self) -> None:
         """Cache the program on disk."""

@@ -6,6 +6,7 @@ from dirad.core.order import CHANGED, mark_descendants
 from dirad.core.potential import bias_exhausted, edge_exhausted
 from dirad.core.random import TIE, uniform
 from dirad.growth.state import SEED, STEP, write_event
+from dirad.growth.update import has_bias
 from dirad.history import EDGE
 
 
@@ -45,7 +46,7 @@ def may_feed_all(net, u, outputs_as_sources):
 
 @kernel
 def is_new(state, u):
-    """Was this node made in the current step? It has no states until the next batch."""
+    """Was this node created in the current step? It has no states until the next batch."""
     modulatory = state.network.units[u].kind == MODULATORY
     return modulatory and state.unit_life[u].born == state.clock[STEP]
 
@@ -91,10 +92,10 @@ def best_source(state, scratch, term, params):
 
 @kernel
 def term_exhausted(net, plan, potential, term, params):
-    """Immediate potential of a term: its bias (if it has one) and all its in-edges."""
-    u = term // 2
-    has_bias = net.units[u].kind == OUTPUT or term % 2 == 1 or params.term_0_bias == 1
-    if has_bias and not bias_exhausted(potential, term, params.delta_min, params.R1):
+    """Is the immediate potential exhausted: of the bias, if it adapts, and of all in-edges?"""
+    if has_bias(net, term, params) and not bias_exhausted(
+        potential, term, params.delta_min, params.R1
+    ):
         return False
     for p in range(plan.in_start[term], plan.in_start[term + 1]):
         if not edge_exhausted(net, potential, plan.in_edge[p], params.R1, params.R2):

@@ -6,7 +6,7 @@ responses stay as they are because w_kj · w_ik · σ₁(b_k1) = w.
 
 import math
 
-from dirad.core.compilation import ordered_kernel, kernel
+from dirad.core.compilation import kernel, ordered_kernel
 from dirad.core.network import N_INPUTS, new_edge, new_unit
 from dirad.core.order import CHANGED
 from dirad.core.potential import edge_exhausted

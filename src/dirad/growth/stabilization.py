@@ -1,4 +1,4 @@
-"""When a network is done, and which of its moments it keeps."""
+"""Stopping: when a network is stable, and which snapshot of it is kept."""
 
 from dirad.core.compilation import kernel
 from dirad.core.network import copy_into
@@ -20,7 +20,7 @@ from dirad.history import RESTORED, SETTLING, STABLE
 
 @kernel
 def watch(state, error, params):
-    """Note a batch's error; keep a snapshot when the smoothed error is the lowest so far.
+    """Record the error of a batch; keep a snapshot when the smoothed error is the lowest so far.
 
     On batches that change every step "no decrease" is read on an exponentially smoothed error;
     `error_smoothing` = 1 watches the newest batch alone.
@@ -42,7 +42,7 @@ def watch(state, error, params):
 
 @kernel
 def enter(state, log, phase):
-    """Begin a phase and note it."""
+    """Begin a phase, and log it."""
     state.clock[PHASE] = phase
     state.clock[PHASE_START] = state.clock[STEP] + 1
     write_event(state, log, PHASE_EVENT, phase, -1, -1, -1, -1, state.meter[SMOOTHED])

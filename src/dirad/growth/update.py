@@ -1,4 +1,4 @@
-"""How parameters move: gradient descent as in the paper, or Adam; and what becomes of K."""
+"""Parameter updates: gradient descent as in the paper, or Adam; and the schedule of K."""
 
 import math
 
@@ -15,13 +15,13 @@ DECAY, DECAY_SIGNED, FOLLOW, CONSTANT = 0, 1, 2, 3
 
 TINY = 1e-12
 EPSILON = 1e-8  # Adam's: keeps the division defined where all gradients are 0
-LEAST_SAMPLES = 100  # a prior as strong as a whole truth table would forbid to learn it
+LEAST_SAMPLES = 100  # for weight decay: with fewer samples it would prevent learning
 FOLLOW_LIMITS = (1.0, 100.0)  # range of |K| where K follows 1/w
 
 
 @kernel
 def rate(state, params):
-    """γ: constant while growing, falling to 0 along a half cosine while settling."""
+    """Return γ: constant during growth, annealed to 0 along a half cosine while settling."""
     if state.clock[PHASE] != SETTLING:
         return params.gamma
     done = (state.clock[STEP] - state.clock[PHASE_START]) / max(params.settle_steps, 1)
@@ -119,9 +119,7 @@ def move_biases(state, potential, correction, params):
             if params.optimizer == SGD:
                 net.bias[u, t] -= step_size * gradient
                 continue
-            mean, square = moments(
-                gradient, state.bias_mean[u, t], state.bias_square[u, t], params
-            )
+            mean, square = moments(gradient, state.bias_mean[u, t], state.bias_square[u, t], params)
             state.bias_mean[u, t], state.bias_square[u, t] = mean, square
             net.bias[u, t] -= step_size * mean * first / (math.sqrt(square * second) + EPSILON)
 

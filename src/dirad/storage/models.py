@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.estimators.continual import PREVALClassifier, View, threads_for
-from dirad.estimators.fitting import Fit, Payoff, Scale
+from dirad.estimators.fitting import BICStopping, Fit, Scale
 from dirad.estimators.growing import DIRADClassifier, DIRADRegressor
 from dirad.preval.buffer import UNLABELLED
 from dirad.storage.errors import ModelError
@@ -99,7 +99,7 @@ def check_fit(fit: Fit) -> None:
 
 
 PAYOFF = Object(
-    bare(Payoff),
+    bare(BICStopping),
     {
         "length": Real(finite=False),
         "cost": Real(finite=False),

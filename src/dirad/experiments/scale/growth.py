@@ -76,7 +76,7 @@ def _round_time(state: State, data: Data, params: Params) -> float:
     def first_step(interval: int) -> float:
         adaptation = Adaptation(state.copy(), params.replace(interval=interval))
         desk = Desk(params, len(data.inputs))
-        desk.spaces(state.network)
+        desk.workspaces(state.network)
         return timed(lambda: adaptation.advance(data, state.step + 1, desk))[1]
 
     first_step(1)
