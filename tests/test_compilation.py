@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from numba.core.codegen import JITCodeLibrary
@@ -99,8 +100,8 @@ def test_a_kernel_is_compiled_once_for_all_literal_arguments():
 def test_other_functions_are_compiled_as_numba_does_it():
     """Compiling a program changes the code generator only for its duration."""
     assert compilation.kernel(lambda x: x + 1)(1) == 2
-    codegen = whole_program.Kernel.targetdescr.target_context.codegen()
-    assert codegen._library_class is JITCodeLibrary
+    context: Any = whole_program.Kernel.targetdescr.target_context
+    assert context.codegen()._library_class is JITCodeLibrary
 
 
 WITHOUT = """

@@ -23,7 +23,7 @@ from typing import Any
 
 import numba
 from numba.core import types
-from numba.core.codegen import CPUCodegen, JITCodeLibrary
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import Compiler
 from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher
@@ -31,13 +31,13 @@ from numba.core.registry import CPUDispatcher
 _OVERRIDDEN = (
     "finalize",
     "get_pointer_to_function",
-    "_optimize_functions",
     "_optimize_final_module",
     "_finalize_final_module",
 )
 
-if not all(hasattr(JITCodeLibrary, name) for name in _OVERRIDDEN) or not hasattr(
-    CPUCodegen, "create_library"
+if not (
+    all(hasattr(JITCodeLibrary, name) for name in _OVERRIDDEN)
+    and hasattr(JITCPUCodegen, "_library_class")
 ):
     raise ImportError(f"Numba {numba.__version__} has other code libraries")
 
@@ -49,14 +49,6 @@ class InnerLibrary(JITCodeLibrary):
     def codegen(self) -> Any:
         """A code generator that sets no environments: they are set where code is emitted."""
         return _WithoutEnvironments
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        """Simplify each function by itself, but not those that are only declared."""
-        ll_module.data_layout = self._codegen._data_layout
-        for function in ll_module.functions:
-            if not function.is_declaration:
-                manager, builder = self._codegen._function_pass_manager()
-                manager.run(function, builder)
 
     def _optimize_final_module(self) -> None:
         """Leave optimization to the program."""
