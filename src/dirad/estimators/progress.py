@@ -16,7 +16,7 @@ from dirad.history import PHASE_NAMES
 from dirad.params import Params
 
 COMPILING = "Compiling the kernels for this machine, once"
-FUNCTIONS = 230  # that are compiled, nearly: the length of the bar
+FUNCTIONS = 230  # approximate number of functions that are compiled: the length of the bar
 DELAY = 1.0  # seconds of compilation before a bar appears
 
 
@@ -64,20 +64,21 @@ def compilation_progress(verbose: bool = False) -> Iterator[None]:
         try:
             yield
         finally:
-            bar.progress.stop()
+            bar.close()
 
 
 class _CompilationBar(Listener):
     """A progress bar that counts the functions that Numba compiles."""
 
     def __init__(self) -> None:
+        console = Console(stderr=True)
         self.progress = Progress(
             TextColumn("{task.description}:"),
             BarColumn(),
             TextColumn("{task.completed} functions"),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
+            console=console,
+            transient=console.is_terminal,
         )
         self.task = self.progress.add_task(COMPILING, total=FUNCTIONS)
         self.begun = time.monotonic()
@@ -93,3 +94,8 @@ class _CompilationBar(Listener):
     def on_end(self, event: Any) -> None:
         """Count a function."""
         self.progress.advance(self.task)
+
+    def close(self) -> None:
+        """Remove the bar from the terminal."""
+        if self.progress.live.is_started:
+            self.progress.stop()
