@@ -24,7 +24,7 @@ from dirad.core.random import (
     uniform,
 )
 from dirad.growth.adapt import Batch, adapt, is_stable, new_data, step
-from dirad.growth.batches import draw_batch, draw_wide
+from dirad.growth.batches import draw_batch, draw_growth_batch
 from dirad.growth.conflict import conflicts
 from dirad.growth.state import State, new_state
 from dirad.history import EXCHANGING, PHASE, History
@@ -349,14 +349,14 @@ def test_a_batch_larger_than_the_data_is_the_data():
 
 def test_a_round_of_growth_sees_no_sample_twice():
     params = preset("default", growth_batch=30, precision="float64")
-    chosen = drawn(params, 53, 24, draw_wide)
+    chosen = drawn(params, 53, 24, draw_growth_batch)
     assert len(set(chosen)) == len(chosen) == 30
-    assert chosen == drawn(params, 53, 24, draw_wide)
-    assert chosen != drawn(params, 53, 49, draw_wide)
-    every = {m for step in range(40) for m in drawn(params, 53, step, draw_wide)}
+    assert chosen == drawn(params, 53, 24, draw_growth_batch)
+    assert chosen != drawn(params, 53, 49, draw_growth_batch)
+    every = {m for step in range(40) for m in drawn(params, 53, step, draw_growth_batch)}
     assert every == set(range(53))
     whole = params.replace(growth_batch=60)
-    assert sorted(drawn(whole, 53, 24, draw_wide)) == list(range(53))
+    assert sorted(drawn(whole, 53, 24, draw_growth_batch)) == list(range(53))
 
 
 # ------------------------------------------------------------------ keyed random numbers

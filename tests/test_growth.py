@@ -31,11 +31,11 @@ from dirad.growth.evidence import (
     source_evidence,
 )
 from dirad.growth.priority import grow_unrestricted, grow_v1
-from dirad.growth.products import MAX_ORDER, best_pair, best_product, gates_first
+from dirad.growth.products import MAX_ORDER, best_longer_product, best_pair, move_gates_first
 from dirad.growth.removal import remove_useless
-from dirad.growth.saliency import fade_weakest, saliencies
+from dirad.growth.saliency import compute_saliencies, fade_weakest
 from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, STEP, new_scratch, new_state
-from dirad.growth.update import move_gains, move_parameters, perturb_zero_weights, rate
+from dirad.growth.update import learning_rate, move_gains, move_parameters, perturb_zero_weights
 from dirad.history import SETTLING
 from dirad.params import Params, preset
 from networks import (
@@ -321,7 +321,7 @@ def test_the_best_product_is_found_among_all(length):
             for c in itertools.combinations(range(6), length)
         }
         rows, chosen = search_rows(found.work)
-        G = best_product(found.work, pressure, np.arange(6), length, rows, chosen)
+        G = best_longer_product(found.work, pressure, np.arange(6), length, rows, chosen)
         assert G == pytest.approx(max(every.values()), rel=1e-6)
         assert every[tuple(sorted(chosen[:length].tolist()))] == pytest.approx(G, rel=1e-6)
 
@@ -364,7 +364,7 @@ def test_saliency_is_the_cost_of_leaving_an_edge_out(case):
     found = run_passes(case)
     result = np.full(len(case.network.edges), np.inf)
     params = Params(term_0_bias=True)
-    saliencies(case.network, found.plan, found.work, params.constants(), result)
+    compute_saliencies(case.network, found.plan, found.work, params.constants(), result)
     for t in {edge.term for edge in case.plain.edges.values()}:
         own, delta = own_rows(case, found, t, True), found.work.delta[t, : len(case.X)]
         for i, e in enumerate(naive.in_edges(case.plain, t)):
@@ -377,7 +377,7 @@ def test_the_least_salient_edges_fade():
     found = run_passes(case)
     state, params = state_of(case.network), Params().constants()
     result = np.full(len(case.network.edges), np.inf)
-    saliencies(case.network, found.plan, found.work, params, result)
+    compute_saliencies(case.network, found.plan, found.work, params, result)
     chosen = fade_weakest(state, found.plan, found.work, params, 5)
     used = list(case.plain.edges)
     fading = state.edge_life["fading"][used] == 1
@@ -493,12 +493,12 @@ def test_the_prior_shrinks_weights_and_not_biases():
 def test_the_rate_falls_to_0_while_settling():
     params = Params(gamma=0.4, settle_steps=100).constants()
     state = state_of(random_case(0).network, step=30)
-    assert rate(state, params) == 0.4
+    assert learning_rate(state, params) == 0.4
     state.clock[PHASE], state.clock[PHASE_START] = SETTLING, 30
     rates = []
     for step in range(30, 131):
         state.clock[STEP] = step
-        rates.append(rate(state, params))
+        rates.append(learning_rate(state, params))
     assert rates == pytest.approx(0.2 * (1 + np.cos(np.pi * np.arange(101) / 100)))
 
 
@@ -764,7 +764,7 @@ def test_without_conversion_there_is_no_hidden_node():
 @given(st.lists(st.integers(0, 30), unique=True, max_size=12), st.integers(1, 31))
 def test_gates_come_first_and_keep_their_order(nodes, first_gate):
     candidates = np.array(nodes, np.int64)
-    number = gates_first(candidates, first_gate)
+    number = move_gates_first(candidates, first_gate)
     gates = [s for s in nodes if s >= first_gate]
     assert number == len(gates)
     assert candidates.tolist() == gates + [s for s in nodes if s < first_gate]

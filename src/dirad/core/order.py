@@ -128,7 +128,7 @@ def mark_ancestors(net, plan, unit, marked):
 
 
 @kernel
-def reaches(net, plan, reach):
+def fill_reachability(net, plan, reach):
     """Fill `reach[u, v]`: is there a path from unit u to unit v (every unit reaches itself)?"""
     reach[:] = False
     for i in range(plan.status[LENGTH] - 1, -1, -1):

@@ -2,8 +2,8 @@
 
 Rows are nodes or terms, columns are samples, so that the inner loops run along samples. The work
 arrays may be float32 (fast) or float64 (exact); the network's own numbers are always float64.
-Each operation's gradient stands under its forward rule. Columns beyond the last sample are
-padding: finite, and of weight 0.
+Each operation's gradient follows its forward rule. Columns beyond the last sample are padding:
+finite, and of weight 0.
 """
 
 import math
@@ -127,7 +127,7 @@ def load_batch(
 
 @kernel
 def load_weights(net, plan, work):
-    """Lay the weights out in the order in which the passes read them."""
+    """Copy the weights in the order in which the passes read them."""
     for p in range(plan.in_start[-1]):
         e = plan.in_edge[p]
         work.edge_weight[p] = net.edges[e].weight

@@ -122,13 +122,13 @@ class Adaptation:
                 self.state, scratch, wide, data, self.constants, until, error, edges, hidden
             )
             taken = slice(self.state.step - first)
-            events = drain(scratch.log)
+            events = take_events(scratch.log)
             # Copies: the arrays may be much longer than the steps taken.
             history.extend(
                 History(events, error[taken].copy(), edges[taken].copy(), hidden[taken].copy())
             )
             if result == FULL:
-                self.state, self._scratch = more_room(self.state), None
+                self.state, self._scratch = with_doubled_capacity(self.state), None
                 data.epoch[0] = -1
         return history
 
@@ -174,12 +174,12 @@ def is_stable(state: State) -> bool:
     return bool(state.clock[PHASE] == STABLE)
 
 
-def more_room(state: State) -> State:
+def with_doubled_capacity(state: State) -> State:
     """Return the state in arrays with twice the capacity."""
     return with_room(state, 2 * len(state.network.units) + 64, 2 * len(state.network.edges) + 64)
 
 
-def drain(log: Log) -> NDArray:
+def take_events(log: Log) -> NDArray:
     """Return the events written since the last call, and empty the log."""
     events = log.events[: log.written[0]].copy()
     log.written[0] = 0

@@ -69,13 +69,13 @@ def draw_batch(state, work, data, params):
     step = state.clock[STEP]
     if data.first[0] >= 0:
         start = (step - data.first[0]) * n
-        gather(data, data.order[start : start + n], n, work, 0)
+        load_samples(data, data.order[start : start + n], n, work, 0)
         return
     if n == n_samples:
         if data.epoch[0] < 0:  # the whole data set is the batch: it never changes
             for m in range(n):
                 data.order[m] = m
-            gather(data, data.order, n, work, data.resident[0])
+            load_samples(data, data.order, n, work, data.resident[0])
             data.resident[0] = 1
             data.epoch[0] = 0
         return
@@ -84,11 +84,11 @@ def draw_batch(state, work, data, params):
         shuffle(state.clock[SEED], SHUFFLE, epoch, data.order)
         data.epoch[0] = epoch
     start = (step % per_epoch) * n
-    gather(data, data.order[start : start + n], n, work, 0)
+    load_samples(data, data.order[start : start + n], n, work, 0)
 
 
 @kernel
-def draw_wide(state, wide, data, params):
+def draw_growth_batch(state, wide, data, params):
     """Load the batch of a round of growth: all samples or a random part, in random order.
 
     Products are compared on the first samples only, which must be random. Without products the
@@ -96,22 +96,22 @@ def draw_wide(state, wide, data, params):
     """
     n_samples = data.inputs.shape[0]
     if params.product_order < 2 and n_samples <= params.growth_batch:
-        gather(data, np.arange(n_samples), n_samples, wide, data.resident[1])
+        load_samples(data, np.arange(n_samples), n_samples, wide, data.resident[1])
         data.resident[1] = 1
         return
     order = np.empty(n_samples, np.int64)
     shuffle(state.clock[SEED], GROWTH_SAMPLE, state.clock[STEP], order)
-    gather(data, order, min(params.growth_batch, n_samples), wide, 0)
+    load_samples(data, order, min(params.growth_batch, n_samples), wide, 0)
 
 
 @kernel
-def gather(data, chosen, n, work, resident):
+def load_samples(data, chosen, n, work, resident):
     """Copy the chosen samples into the workspace; where inputs are resident, only the targets."""
     width = -(-n // LANES) * LANES
     work.width[0], work.width[1] = n, width
     if not resident:
-        transpose(data.inputs, chosen, n, work.state, width)
-    transpose(data.targets, chosen, n, work.target, width)
+        copy_into_columns(data.inputs, chosen, n, work.state, width)
+    copy_into_columns(data.targets, chosen, n, work.target, width)
     for m in range(n):
         work.sample_weight[m] = data.sample_weight[chosen[m]]
     for m in range(n, width):
@@ -119,7 +119,7 @@ def gather(data, chosen, n, work, resident):
 
 
 @kernel
-def transpose(samples, chosen, n, rows, width):
+def copy_into_columns(samples, chosen, n, rows, width):
     """Copy chosen samples into columns, a few at a time, so that they stay in the cache."""
     for lo in range(0, n, LANES):
         hi = min(lo + LANES, n)

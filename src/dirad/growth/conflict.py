@@ -1,4 +1,4 @@
-"""Is a stalled network really at a conflict that no product of sources resolves?
+"""Diagnosis of a stalled network: is there a product of sources that would resolve a conflict?
 
 The paper shows that adaptation goes on unless
 
@@ -26,9 +26,9 @@ class Conflict(NamedTuple):
     sources: tuple[int, ...]  # the nodes multiplied
     covariance: float  # Cov(∏a, ∂C/∂w) over the batch
     correlation: float  # the same, scaled to [-1, 1]
-    error: float  # standard error of the covariance: what chance alone gives
-    tried: int  # products of this size that were looked at
-    exhaustive: bool  # were these all there are?
+    error: float  # standard error of the covariance under independence
+    tried: int  # products of this size that were tried
+    exhaustive: bool  # were all products of this size tried?
 
 
 def edge_gradients_per_sample(

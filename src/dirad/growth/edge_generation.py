@@ -28,7 +28,7 @@ def generate_edge(state, plan, log, source, term, refraction):
 
 
 @kernel
-def feeds(net, plan, source, term):
+def has_edge_into(net, plan, source, term):
     """Does `source` already have an edge into `term`?"""
     for p in range(plan.in_start[term], plan.in_start[term + 1]):
         if net.edges[plan.in_edge[p]].source == source:
@@ -72,7 +72,7 @@ def best_source(state, scratch, term, params):
             or is_new(state, s - n_inputs)
         ):
             continue
-        if feeds(net, plan, s, term):
+        if has_edge_into(net, plan, s, term):
             continue
         total = 0.0
         for m in range(work.width[1]):

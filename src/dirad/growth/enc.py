@@ -33,7 +33,7 @@ def gate_at_birth(weight, gate_floor):
 
 
 @kernel
-def convert(state, plan, log, e, params):
+def convert_edge(state, plan, log, e, params):
     """Put a modulatory node on edge e; return its unit number.
 
     Edge e keeps its number as the out-edge k → j, so that sums at j keep their order.

@@ -56,7 +56,7 @@ def needed_evidence(tries, significance):
 
 
 @kernel
-def dot(x, y, n):
+def dot_product(x, y, n):
     """Σ xᵐyᵐ, in the precision of the rows."""
     total = x.dtype.type(0.0)
     for m in range(n):
@@ -94,7 +94,7 @@ def cross_products(states, which, rows, n, out):
                 out[c, i + 3] += s3
                 i += 4
             while i < k:
-                out[c, i] += dot(x, rows[i, lo:hi], hi - lo)
+                out[c, i] += dot_product(x, rows[i, lo:hi], hi - lo)
                 i += 1
 
 
@@ -149,7 +149,7 @@ def residual_score(net, plan, work, term, has_bias):
     sources = np.empty(n_edges, np.int64)
     for i in range(n_edges):
         sources[i] = net.edges[plan.in_edge[start + i]].source
-        score[first + i] = dot(work.state[sources[i]], delta, n)
+        score[first + i] = dot_product(work.state[sources[i]], delta, n)
     cross_products(work.state, sources, own, n, fisher[first:])
     if has_bias:
         for m in range(n):

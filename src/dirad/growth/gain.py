@@ -8,8 +8,8 @@ import numpy as np
 
 from dirad.core.compilation import kernel
 from dirad.core.network import FREE, N_EDGES, N_INPUTS, N_UNITS, OUTPUT
-from dirad.core.order import mark_ancestors, mark_descendants, reaches, rebuild
-from dirad.growth.edge_generation import feeds, generate_edge, may_feed_all
+from dirad.core.order import fill_reachability, mark_ancestors, mark_descendants, rebuild
+from dirad.growth.edge_generation import generate_edge, has_edge_into, may_feed_all
 from dirad.growth.evidence import (
     cross_products,
     needed_evidence,
@@ -36,7 +36,7 @@ def grow_by_gain(state, plan, work, log, params, room, quota):
     n_terms = 2 * n_units
     n_nodes = net.counts[N_INPUTS] + n_units
     reach = np.zeros((n_units, n_units), np.bool_)
-    reaches(net, plan, reach)
+    fill_reachability(net, plan, reach)
     all_nodes = np.empty(n_nodes, np.int64)
     rows = np.empty((2, MAX_ORDER, work.width[1]), work.state.dtype)
     gain = np.zeros(n_terms)  # G per edge of the best process at each term
@@ -48,11 +48,11 @@ def grow_by_gain(state, plan, work, log, params, room, quota):
     for u in range(n_units):
         if net.units[u].kind == FREE or net.units[u].frozen:
             continue
-        count = list_candidates(net, reach, u, params, all_nodes)
+        count = list_candidate_sources(net, reach, u, params, all_nodes)
         candidates = all_nodes[:count]
         for t in range(2 * u, 2 * u + (1 if net.units[u].kind == OUTPUT else 2)):
             score = residual_score(net, plan, work, t, has_bias(net, t, params))
-            G, s = best_single(net, plan, work, t, score, candidates, evidences[t])
+            G, s = best_single_source(net, plan, work, t, score, candidates, evidences[t])
             # The expected share of noise among the edges is `significance`: a term with many
             # edges accepts weaker evidence, so that many weak sources can be used together.
             allowed = params.significance * (1.0 + plan.in_start[t + 1] - plan.in_start[t])
@@ -74,7 +74,7 @@ def grow_by_gain(state, plan, work, log, params, room, quota):
 
 
 @kernel
-def list_candidates(net, reach, unit, params, candidates):
+def list_candidate_sources(net, reach, unit, params, candidates):
     """Write the nodes that may feed `unit` without a cycle to `candidates`; return their number."""
     n_inputs = net.counts[N_INPUTS]
     count = 0
@@ -90,7 +90,7 @@ def list_candidates(net, reach, unit, params, candidates):
 
 
 @kernel
-def best_single(net, plan, work, term, score, candidates, evidences):
+def best_single_source(net, plan, work, term, score, candidates, evidences):
     """Return (G, source) of the best new in-edge of a term; write G of all into `evidences`."""
     n = work.width[0]
     best, best_source = 0.0, np.int64(-1)
@@ -99,7 +99,7 @@ def best_single(net, plan, work, term, score, candidates, evidences):
     cross_products(work.state, candidates, score.own, n, cross)
     for i in range(candidates.shape[0]):
         s = candidates[i]
-        if not feeds(net, plan, s, term):
+        if not has_edge_into(net, plan, s, term):
             G = source_evidence(score, work.state[s], cross[i], n)
             evidences[s] = G
             if G > best:
@@ -182,7 +182,7 @@ def apply_rest(state, plan, log, params, room, length, evidences, least):
         if length[t] != 1:
             continue
         for s in range(evidences.shape[1]):
-            if evidences[t, s] < least[t] or feeds(net, plan, s, t):
+            if evidences[t, s] < least[t] or has_edge_into(net, plan, s, t):
                 continue
             if not closes_cycle(net, plan, s, t):
                 generate_edge(state, plan, log, s, t, params.refraction)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dirad.core.compilation import kernel
 from dirad.growth.edge_generation import generate_edge
-from dirad.growth.enc import convert
+from dirad.growth.enc import convert_edge
 from dirad.growth.evidence import needed_evidence, product_evidence
 
 MAX_ORDER = 16  # longest product that can be represented
@@ -32,11 +32,11 @@ def search_products(state, plan, work, term, params, score, candidates, single, 
         return 0.0, 0
     firsts = candidates
     if params.first_gate > 0:
-        firsts = candidates[: gates_first(candidates, params.first_gate)]
+        firsts = candidates[: move_gates_first(candidates, params.first_gate)]
         if firsts.shape[0] == 0:
             return 0.0, 0
     elif float(count) * count * n > PAIR_BUDGET:
-        strongest_first(work, candidates, score.residual)
+        sort_by_total_potential(work, candidates, score.residual)
         firsts = candidates[: max(1, int(PAIR_BUDGET / (float(count) * n)))]
     G = best_pair(state, plan, work, term, score, firsts, candidates, rows, found)
     tries = 1.0 * firsts.shape[0] * count
@@ -48,11 +48,11 @@ def search_products(state, plan, work, term, params, score, candidates, single, 
     if params.first_gate > 0:
         return 0.0, 0  # gates are only used in pairs
     for length in range(3, min(params.product_order, count, MAX_ORDER) + 1):
-        number = combinations_of(count, length, params.product_budget)
+        number = count_combinations(count, length, params.product_budget)
         if number > params.product_budget:
             continue
         tries += number
-        G = best_product(work, score, candidates, length, rows, found)
+        G = best_longer_product(work, score, candidates, length, rows, found)
         if G > needed_evidence(tries, allowed):
             return G, length
     return 0.0, 0
@@ -98,7 +98,7 @@ def best_pair(state, plan, work, term, score, firsts, candidates, rows, found):
 
 
 @kernel
-def best_product(work, score, candidates, length, rows, found):
+def best_longer_product(work, score, candidates, length, rows, found):
     """Try every product of `length` different candidates; return the largest G."""
     count, n = candidates.shape[0], work.width[0]
     chosen = np.arange(length)
@@ -139,7 +139,7 @@ def multiply_rows(out, out_square, partial, partial_square, source, n):
 
 
 @kernel
-def combinations_of(n, k, limit):
+def count_combinations(n, k, limit):
     """Return the binomial coefficient of n and k, or a number above `limit` if it exceeds that."""
     total = 1.0
     for i in range(min(k, n - k)):
@@ -150,7 +150,7 @@ def combinations_of(n, k, limit):
 
 
 @kernel
-def gates_first(candidates, first_gate):
+def move_gates_first(candidates, first_gate):
     """Move the candidates from `first_gate` on to the front; return their number."""
     ordered = np.empty(candidates.shape[0], np.int64)
     number = 0
@@ -168,7 +168,7 @@ def gates_first(candidates, first_gate):
 
 
 @kernel
-def strongest_first(work, candidates, deltas):
+def sort_by_total_potential(work, candidates, deltas):
     """Sort the candidates by falling total potential Σ|aδ|."""
     totals = np.zeros(candidates.shape[0])
     for i in range(candidates.shape[0]):
@@ -208,5 +208,5 @@ def apply_product(state, plan, log, term, sources, length, params):
             if net.edges[plan.in_edge[p]].source == sources[0]:
                 e = plan.in_edge[p]
     for i in range(1, length):
-        k = convert(state, plan, log, e, params)
+        k = convert_edge(state, plan, log, e, params)
         e = generate_edge(state, plan, log, sources[i], 2 * k + 1, params.refraction)

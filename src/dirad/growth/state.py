@@ -15,9 +15,9 @@ from dirad.core.network import (
     N_UNITS,
     OUTPUT,
     Network,
-    extended,
     new_network,
     with_capacity,
+    with_length,
 )
 from dirad.core.order import Plan, new_plan
 from dirad.core.potential import Potential, new_potential
@@ -72,9 +72,9 @@ class State(NamedTuple):
 
 
 class Log(NamedTuple):
-    """Where kernels write events; emptied by the loop."""
+    """Events that kernels wrote since the log was last emptied."""
 
-    written: NDArray[np.int64]  # (1,) how many events there are
+    written: NDArray[np.int64]  # (1,) number of events
     events: NDArray  # (capacity,) of RECORD
 
 
@@ -100,9 +100,9 @@ def new_state(
     unit_capacity: int = 16,
     edge_capacity: int = 32,
 ) -> State:
-    """Return the start: inputs and outputs alone.
+    """Return the initial state: a network of inputs and outputs without edges.
 
-    `n_samples` is the size of the whole data set, by which a prior on weights is shared out.
+    `n_samples` is the size of the whole data set, which scales weight decay.
     """
     network = new_network(n_inputs, n_outputs, transfer, n_outputs + unit_capacity, edge_capacity)
     units, edges = len(network.units), len(network.edges)
@@ -129,10 +129,10 @@ def with_room(state: State, units: int, edges: int) -> State:
     return state._replace(
         network=network,
         best=with_capacity(state.best, units, edges),
-        edge_life=extended(state.edge_life, edges, NEW_EDGE_LIFE),
-        unit_life=extended(state.unit_life, units, NEW_UNIT_LIFE),
-        bias_mean=extended(state.bias_mean, units, 0.0),
-        bias_square=extended(state.bias_square, units, 0.0),
+        edge_life=with_length(state.edge_life, edges, NEW_EDGE_LIFE),
+        unit_life=with_length(state.unit_life, units, NEW_UNIT_LIFE),
+        bias_mean=with_length(state.bias_mean, units, 0.0),
+        bias_square=with_length(state.bias_square, units, 0.0),
     )
 
 

@@ -14,13 +14,13 @@ from dirad.core.potential import (
     threshold_deltas,
 )
 from dirad.core.propagate import backward, forward, mean_cost
-from dirad.growth.batches import draw_batch, draw_wide
+from dirad.growth.batches import draw_batch, draw_growth_batch
 from dirad.growth.gain import grow_by_gain
 from dirad.growth.priority import grow_unrestricted, grow_v1
 from dirad.growth.products import MAX_ORDER
 from dirad.growth.removal import remove_useless
 from dirad.growth.saliency import fade_weakest
-from dirad.growth.stabilization import enter, finish_growth, watch, watch_patience
+from dirad.growth.stabilization import apply_patience, enter_phase, finish_growth, record_error
 from dirad.growth.state import (
     IDLE,
     PHASE,
@@ -48,14 +48,14 @@ def run(state, scratch, wide, data, params, stop, error, edges, hidden):
     while state.clock[STEP] < stop:
         if state.clock[PHASE] == STABLE:
             return DONE
-        if not capacity_for_step(state, scratch.log, params):
+        if not has_capacity_for_step(state, scratch.log, params):
             return FULL
         draw_batch(state, scratch.work, data, params)
         i = state.clock[STEP] - first
         error[i] = take_step(state, scratch, params)
-        if is_round(state, params):
-            draw_wide(state, wide, data, params)
-            look_at_structure(state, scratch.plan, wide, scratch.log, params)
+        if is_growth_round(state, params):
+            draw_growth_batch(state, wide, data, params)
+            growth_round(state, scratch.plan, wide, scratch.log, params)
         end_step(state, scratch.plan, wide, scratch.log, params)
         edges[i] = count_edges(state.network)
         hidden[i] = count_hidden(state.network)
@@ -71,7 +71,7 @@ def take_step(state, scratch, params):
     # Our own ordering tolerates a mismatch in rounds of growth, not in parameter updates.
     tolerance = 0.0 if params.ordering == GAIN else params.acceptable_mismatch
     backward(net, plan, work, params.cost, tolerance)
-    watch(state, error, params)
+    record_error(state, error, params)
     growing = state.clock[PHASE] == GROWING
     if params.ordering != GAIN and growing:
         threshold_deltas(net, work, params.delta_min)
@@ -93,7 +93,7 @@ def take_step(state, scratch, params):
 
 
 @kernel
-def is_round(state, params):
+def is_growth_round(state, params):
     """Does our own ordering change the structure after this step?"""
     if params.ordering != GAIN or state.clock[PHASE] > EXCHANGING:
         return False
@@ -101,7 +101,7 @@ def is_round(state, params):
 
 
 @kernel
-def look_at_structure(state, plan, wide, log, params):
+def growth_round(state, plan, wide, log, params):
     """Run a round of growth or exchange, on the batch in `wide`."""
     net = state.network
     forward(net, plan, wide)
@@ -118,11 +118,11 @@ def look_at_structure(state, plan, wide, log, params):
         if added < 0 or clock[IDLE] >= 2:
             clock[IDLE] = 0
             if added < 0 and params.swaps > 0 and not out_of_time(state, params):
-                enter(state, log, EXCHANGING)
+                enter_phase(state, log, EXCHANGING)
             else:
                 begin_settling(state, plan, wide, log, params)
     else:
-        exchange(state, plan, wide, log, params, edges)
+        exchange_edges(state, plan, wide, log, params, edges)
 
 
 @kernel
@@ -136,11 +136,11 @@ def begin_settling(state, plan, wide, log, params):
     """End growth: edges above max_edges begin to fade, and γ begins to fall."""
     if count_edges(state.network) > params.max_edges:
         fade_weakest(state, plan, wide, params, params.max_edges)
-    enter(state, log, SETTLING)
+    enter_phase(state, log, SETTLING)
 
 
 @kernel
-def exchange(state, plan, wide, log, params, edges):
+def exchange_edges(state, plan, wide, log, params, edges):
     """Alternately let the weakest edges fade and fill the room with the best candidates.
 
     The share exchanged, and the edges that `overshoot` allows above max_edges, fall from turn to
@@ -167,7 +167,7 @@ def exchange(state, plan, wide, log, params, edges):
 
 
 @kernel
-def is_any_fading(state):
+def is_any_edge_fading(state):
     """Is an edge still fading? A network is not stable before all fading edges are gone."""
     for e in range(state.network.counts[N_EDGES]):
         if state.network.edges[e].source >= 0 and state.edge_life[e].fading:
@@ -184,17 +184,17 @@ def end_step(state, plan, wide, log, params):
             if out_of_time(state, params):
                 finish_growth(state, log, params)
             else:
-                watch_patience(state, plan, log, params)
+                apply_patience(state, plan, log, params)
     elif clock[PHASE] < SETTLING and clock[STEP] + 1 >= params.max_steps:
         begin_settling(state, plan, wide, log, params)
     settled = clock[STEP] + 1 - clock[PHASE_START] >= params.settle_steps
-    if clock[PHASE] == SETTLING and settled and not is_any_fading(state):
-        enter(state, log, STABLE)
+    if clock[PHASE] == SETTLING and settled and not is_any_edge_fading(state):
+        enter_phase(state, log, STABLE)
     clock[STEP] += 1
 
 
 @kernel
-def capacity_for_step(state, log, params):
+def has_capacity_for_step(state, log, params):
     """Have the arrays room for everything that one step may add?"""
     net = state.network
     if params.ordering == V1:

@@ -20,7 +20,7 @@ FOLLOW_LIMITS = (1.0, 100.0)  # range of |K| where K follows 1/w
 
 
 @kernel
-def rate(state, params):
+def learning_rate(state, params):
     """Return γ: constant during growth, annealed to 0 along a half cosine while settling."""
     if state.clock[PHASE] != SETTLING:
         return params.gamma
@@ -53,7 +53,7 @@ def perturb_zero_weights(state, plan, work, potential, params):
 
 
 @ordered_kernel
-def moments(gradient, mean, square, params):
+def adam_moments(gradient, mean, square, params):
     """Return the moving means of a gradient and of its square, the moments that Adam needs."""
     gradient_square = gradient * gradient
     return (
@@ -77,7 +77,7 @@ def move_weights(state, potential, correction, params):
     are created at any step.
     """
     net = state.network
-    step_size = rate(state, params)
+    step_size = learning_rate(state, params)
     shrink = params.prior / max(state.clock[N_SAMPLES], LEAST_SAMPLES)
     for e in range(net.counts[N_EDGES]):
         edge, life = net.edges[e], state.edge_life[e]
@@ -90,7 +90,7 @@ def move_weights(state, potential, correction, params):
         if params.optimizer == SGD:
             edge.weight -= step_size * gradient
             continue
-        life.mean, life.square = moments(gradient, life.mean, life.square, params)
+        life.mean, life.square = adam_moments(gradient, life.mean, life.square, params)
         age = min(state.clock[STEP] - life.born, correction.shape[0] - 1)
         first, second = correction[age, 0], correction[age, 1]
         edge.weight -= life.mean * (step_size * first) / (math.sqrt(life.square * second) + EPSILON)
@@ -106,7 +106,7 @@ def has_bias(net, term, params):
 def move_biases(state, potential, correction, params):
     """One step of every bias, without weight decay."""
     net = state.network
-    step_size = rate(state, params)
+    step_size = learning_rate(state, params)
     for u in range(net.counts[N_UNITS]):
         if net.units[u].kind < 0 or net.units[u].frozen:
             continue
@@ -119,7 +119,9 @@ def move_biases(state, potential, correction, params):
             if params.optimizer == SGD:
                 net.bias[u, t] -= step_size * gradient
                 continue
-            mean, square = moments(gradient, state.bias_mean[u, t], state.bias_square[u, t], params)
+            mean, square = adam_moments(
+                gradient, state.bias_mean[u, t], state.bias_square[u, t], params
+            )
             state.bias_mean[u, t], state.bias_square[u, t] = mean, square
             net.bias[u, t] -= step_size * mean * first / (math.sqrt(square * second) + EPSILON)
 
