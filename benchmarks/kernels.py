@@ -3,7 +3,7 @@
 import numba
 
 from dirad.core.compilation import SAFE_FAST_MATH
-from dirad.core.potential import edge_potentials, feel, term_potentials
+from dirad.core.potential import edge_potentials, term_potentials, threshold_deltas
 from dirad.core.propagate import backward, forward, mean_cost
 from dirad.growth.update import move_parameters
 
@@ -16,7 +16,7 @@ def dirad_steps(state, scratch, params, error):
         forward(net, plan, work)
         error[i] = mean_cost(net, plan, work, params.cost)
         backward(net, plan, work, params.cost, params.acceptable_mismatch)
-        feel(net, work, params.delta_min)
+        threshold_deltas(net, work, params.delta_min)
         term_potentials(net, work, potential)
         edge_potentials(plan, work, potential)
         move_parameters(state, potential, scratch.correction, params)

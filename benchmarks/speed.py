@@ -12,7 +12,7 @@ from reference import c_steps, numpy_steps
 from rich.console import Console
 from rich.table import Table
 
-from dirad.growth.adapt import take_step
+from dirad.growth.step import take_step
 
 SIZES = (500, 2_000, 5_000, 20_000)
 CHUNK = 20  # steps per measurement

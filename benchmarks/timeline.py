@@ -42,11 +42,11 @@ REST = PARTS.index("the rest")
 # Kernels by part. Those of the second table are timed inside those of the first as well.
 TIMED = {
     "draw_batch": "drawing batches",
-    "draw_wide": "drawing batches",
+    "draw_growth_batch": "drawing batches",
     "forward": "forward",
     "mean_cost": "forward",
     "backward": "backward",
-    "feel": "potentials",
+    "threshold_deltas": "potentials",
     "term_potentials": "potentials",
     "edge_potentials": "potentials",
     "term_gradients": "potentials",
@@ -56,11 +56,11 @@ TIMED = {
     "move_gains": "update",
     "grow_v1": "choosing",
     "grow_unrestricted": "choosing",
-    "look_at_structure": "choosing",
+    "growth_round": "choosing",
 }
 TIMED_WITHIN = {
     "generate_edge": "applying",
-    "convert": "applying",
+    "convert_edge": "applying",
     "refresh_new_parts": "applying",
     "apply_best": "applying",
     "apply_rest": "applying",

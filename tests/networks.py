@@ -21,7 +21,13 @@ from dirad.core.network import (
     with_capacity,
 )
 from dirad.core.order import Plan, new_plan
-from dirad.core.potential import Potential, edge_potentials, feel, new_potential, term_potentials
+from dirad.core.potential import (
+    Potential,
+    edge_potentials,
+    new_potential,
+    term_potentials,
+    threshold_deltas,
+)
 from dirad.core.propagate import (
     CROSS_ENTROPY,
     SQUARED,
@@ -192,7 +198,7 @@ def run_passes(case: Case, tolerance=0.0, delta_min=0.0, dtype=np.float64) -> Pa
     potential = new_potential(case.network)
     forward(case.network, plan, work)
     backward(case.network, plan, work, case.cost, float(tolerance))
-    feel(case.network, work, float(delta_min))
+    threshold_deltas(case.network, work, float(delta_min))
     term_potentials(case.network, work, potential)
     edge_potentials(plan, work, potential)
     return Passes(plan, work, potential)

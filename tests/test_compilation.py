@@ -1,71 +1,122 @@
-"""Kernels are compiled by one process and loaded by all others."""
+"""Kernels: compiled as whole programs, and cached for their user alone."""
 
+import json
 import os
 import subprocess
 import sys
-from pathlib import Path
+from typing import Any
 
 import pytest
+from numba.core.codegen import JITCodeLibrary
+from numba.core.registry import CPUDispatcher
 
+from dirad.core import compilation, whole_program
+
+# ------------------------------------------------------------------ whole programs
+
+PROGRAMS = """
+import json, sys
+import numpy as np
+from dirad.core.compilation import kernel
+
+@kernel
+def total(x):
+    result = 0.0
+    for i in range(x.shape[0]):
+        result += x[i] * x[i]
+    return result
+
+@kernel
+def first(x):
+    return total(x)
+
+@kernel
+def second(x):
+    return total(x[1:]) + total(x[:-1])
+
+x = np.random.default_rng(0).normal(size=1001)
+found = {name: float(globals()[name](x)).hex() for name in sys.argv[1:]}
+compiled = sum(len(k.program._cache_misses) for k in (total, first, second))
+print(json.dumps([compiled, found]))
+"""
+
+
+def run_programs(folder, *names):
+    """Return how many programs a new process compiled, and the results of those it called."""
+    program = folder / "programs.py"
+    program.write_text(PROGRAMS)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    command = [sys.executable, program, *names]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_results_depend_neither_on_who_compiled_nor_on_the_order_of_calls(tmp_path):
+    names = ("first", "second", "total")
+    compiled, expected = run_programs(tmp_path, *names)
+    assert compiled == 3
+    for order in (names, names[::-1], ("second", "first", "total")):
+        loaded, found = run_programs(tmp_path, *order)
+        assert loaded == 0
+        assert found == expected
+    for i, order in enumerate((names[::-1], ("second", "total", "first"))):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        assert run_programs(folder, *order) == [3, expected]
+
+
+def test_inner_functions_belong_to_their_program():
+    @compilation.kernel
+    def inner(x):
+        return max(x, 0.0) + 1.0
+
+    @compilation.kernel
+    def outer(x):
+        return inner(x) * inner(x + 1.0)
+
+    assert outer(2.0) == 12.0
+    assert inner(2.0) == 3.0
+    (library,) = [result.library for result in outer.program.overloads.values()]
+    assert isinstance(library, whole_program.ProgramLibrary)
+    visible = [f.name for f in library.get_defined_functions() if f.linkage.name != "internal"]
+    assert all("outer" in name for name in visible)
+    (inner_library,) = [result.library for result in inner.overloads.values()]
+    assert isinstance(inner_library, whole_program.InnerLibrary)
+
+
+def test_a_kernel_is_compiled_once_for_all_literal_arguments():
+    @compilation.kernel
+    def add(x, y):
+        return x + y
+
+    @compilation.kernel
+    def sums(x):
+        return add(x, 1) + add(x, 2) + add(x, x)
+
+    assert sums(3) == 15
+    assert len(add.overloads) == 1
+
+
+def test_other_functions_are_compiled_as_numba_does_it():
+    """Compiling a program changes the code generator only for its duration."""
+    assert compilation.kernel(lambda x: x + 1)(1) == 2
+    context: Any = whole_program.Kernel.targetdescr.target_context
+    assert context.codegen()._library_class is JITCodeLibrary
+
+
+WITHOUT = """
+from numba.core.codegen import JITCodeLibrary
+for cls in JITCodeLibrary.__mro__:
+    if "_optimize_final_module" in vars(cls):
+        del cls._optimize_final_module
 from dirad.core import compilation
-
-MARK = "DIRAD_TEST_MARK"  # names the file in which the other process leaves its number
-
-
-def leave_a_mark():
-    with Path(os.environ[MARK]).open("a", encoding="utf-8") as file:
-        print(os.getpid(), compilation._COMPILING in os.environ, file=file)
+print(compilation.Kernel.__name__)
+"""
 
 
-def fail():
-    leave_a_mark()
-    raise RuntimeError("no compiler today")
-
-
-@pytest.fixture
-def marks(monkeypatch, tmp_path):
-    """Return a function that tells which processes left marks; there is an empty cache."""
-    monkeypatch.setenv(MARK, str(tmp_path / "marks"))
-    monkeypatch.setattr(compilation, "CACHE_FOLDER", str(tmp_path))
-    compilation.compiled_elsewhere.cache_clear()
-    yield lambda: (tmp_path / "marks").read_text(encoding="utf-8").splitlines()
-    compilation.compiled_elsewhere.cache_clear()
-
-
-def test_another_process_compiles_and_only_once(marks):
-    compilation.compiled_elsewhere(leave_a_mark)
-    ((number, compiling),) = [line.split() for line in marks()]
-    assert int(number) != os.getpid()
-    assert compiling == "True"
-    compilation.compiled_elsewhere.cache_clear()  # as a new process would begin
-    compilation.compiled_elsewhere(leave_a_mark)
-    assert len(marks()) == 1
-
-
-def test_what_failed_is_tried_again(marks):
-    compilation.compiled_elsewhere(fail)
-    assert len(marks()) == 1
-    compilation.compiled_elsewhere.cache_clear()
-    compilation.compiled_elsewhere(fail)
-    assert len(marks()) == 2
-
-
-def test_an_edited_kernel_is_compiled_anew(marks, monkeypatch):
-    compilation.compiled_elsewhere(leave_a_mark)
-    compilation.compiled_elsewhere.cache_clear()
-    monkeypatch.setattr(compilation, "_compiler_digest", lambda: "another")
-    compilation.compiled_elsewhere(leave_a_mark)
-    assert len(marks()) == 2
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("CACHE_FOLDER", ""), ("_COMPILING", "PATH"), ("sys.executable", "")]
-)
-def test_where_no_other_process_could_help_none_is_started(marks, monkeypatch, name, value):
-    monkeypatch.setattr(f"dirad.core.compilation.{name}", value)
-    compilation.compiled_elsewhere(leave_a_mark)
-    with pytest.raises(FileNotFoundError):
-        marks()
+def test_another_numba_compiles_as_usual():
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
+    assert done.stdout.strip() == CPUDispatcher.__name__
 
 
 # ------------------------------------------------------------------ whose cache it is

@@ -23,7 +23,8 @@ from dirad.core.random import (
     shuffle,
     uniform,
 )
-from dirad.growth.adapt import Batch, adapt, draw_batch, draw_wide, is_stable, new_data, step
+from dirad.growth.adapt import Batch, adapt, is_stable, new_data, step
+from dirad.growth.batches import draw_batch, draw_growth_batch
 from dirad.growth.conflict import conflicts
 from dirad.growth.state import State, new_state
 from dirad.history import EXCHANGING, PHASE, History
@@ -130,17 +131,13 @@ def use_the_rest_of_the_library():
 
 
 def test_another_process_gives_the_same_bits():
-    """Whatever of the library was loaded and called there before.
-
-    Not compared with this process: here, single kernels were called from Python, which no user
-    does, and they lend their code to the loop (see `dirad.core.compilation`).
-    """
+    """Whatever was loaded and called there before (see `dirad.core.whole_program`)."""
     found = []
     for arguments in ([], [], ["others first"]):
         command = [sys.executable, __file__, *arguments]
         found.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    assert len(found[0].splitlines()) == len(RUNS)
-    assert found[0] == found[1] == found[2]
+    here = "".join(f"{name}: {value}\n" for name, value in digests().items())
+    assert found == [here, here, here]
 
 
 @pytest.mark.parametrize("same_data", [True, False], ids=["same data", "data laid out anew"])
@@ -353,14 +350,14 @@ def test_a_batch_larger_than_the_data_is_the_data():
 
 def test_a_round_of_growth_sees_no_sample_twice():
     params = preset("default", growth_batch=30, precision="float64")
-    chosen = drawn(params, 53, 24, draw_wide)
+    chosen = drawn(params, 53, 24, draw_growth_batch)
     assert len(set(chosen)) == len(chosen) == 30
-    assert chosen == drawn(params, 53, 24, draw_wide)
-    assert chosen != drawn(params, 53, 49, draw_wide)
-    every = {m for step in range(40) for m in drawn(params, 53, step, draw_wide)}
+    assert chosen == drawn(params, 53, 24, draw_growth_batch)
+    assert chosen != drawn(params, 53, 49, draw_growth_batch)
+    every = {m for step in range(40) for m in drawn(params, 53, step, draw_growth_batch)}
     assert every == set(range(53))
     whole = params.replace(growth_batch=60)
-    assert sorted(drawn(whole, 53, 24, draw_wide)) == list(range(53))
+    assert sorted(drawn(whole, 53, 24, draw_growth_batch)) == list(range(53))
 
 
 # ------------------------------------------------------------------ keyed random numbers

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dirad import DIRADClassifier, DIRADRegressor, Params
 from dirad.core.network import new_network
-from dirad.estimators.fitting import Payoff
+from dirad.estimators.fitting import BICStopping
 from dirad.inference import respond
 
 QUICK = {"max_steps": 400, "settle_steps": 100}
@@ -276,7 +276,7 @@ def test_growth_without_a_limit_ends_when_it_does_not_pay():
 
 
 def test_the_best_network_on_the_way_is_used_if_the_last_has_gone_astray():
-    payoff = Payoff()
+    payoff = BICStopping()
     network = new_network(2, 1, edge_capacity=4)
     for cost in (0.5, 0.1, 0.3, 20.0):
         payoff.look(cost, network, 100, squared=False)
@@ -285,4 +285,4 @@ def test_the_best_network_on_the_way_is_used_if_the_last_has_gone_astray():
     assert not payoff.astray(0.11)
     assert payoff.astray(20.0)
     assert payoff.astray(float("nan"))
-    assert not Payoff().astray(20.0)
+    assert not BICStopping().astray(20.0)

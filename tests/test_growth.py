@@ -25,22 +25,16 @@ from dirad.growth.evidence import (
     cross_products,
     evidence,
     needed_evidence,
-    pressure_on,
     product_evidence,
+    residual_score,
     source_evidence,
 )
-from dirad.growth.gain import (
-    MAX_ORDER,
-    best_pair,
-    best_product,
-    fade_weakest,
-    gates_first,
-    saliencies,
-)
 from dirad.growth.priority import grow_unrestricted, grow_v1
+from dirad.growth.products import MAX_ORDER, best_longer_product, best_pair, move_gates_first
 from dirad.growth.removal import remove_useless
+from dirad.growth.saliency import compute_saliencies, fade_weakest
 from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, STEP, new_scratch, new_state
-from dirad.growth.update import move_gains, move_parameters, perturb_zero_weights, rate
+from dirad.growth.update import learning_rate, move_gains, move_parameters, perturb_zero_weights
 from dirad.history import SETTLING
 from dirad.inference import respond
 from dirad.params import Params, preset
@@ -276,7 +270,7 @@ def test_evidence_of_a_source_is_its_efficient_score(case, has_bias):
     n = len(case.X)
     for u in case.plain.units:
         for t in naive.terms_of(case.plain, u):
-            pressure = pressure_on(case.network, found.plan, found.work, t, has_bias)
+            pressure = residual_score(case.network, found.plan, found.work, t, has_bias)
             own, delta = own_rows(case, found, t, has_bias), found.work.delta[t, :n]
             for s in range(case.network.n_inputs):
                 G = evidence_of(pressure, found.work.state, s, n)
@@ -293,7 +287,7 @@ def test_a_source_that_feeds_a_term_already_has_no_evidence_left(seed):
     case = random_case(seed, n_hidden=0, density=0.9, n_samples=40)
     found = run_passes(case)
     for edge in case.plain.edges.values():
-        pressure = pressure_on(case.network, found.plan, found.work, edge.term, True)
+        pressure = residual_score(case.network, found.plan, found.work, edge.term, True)
         assert evidence_of(pressure, found.work.state, edge.source, 40) < 1e-3
 
 
@@ -301,7 +295,7 @@ def test_a_source_that_feeds_a_term_already_has_no_evidence_left(seed):
 def test_evidence_of_a_product(case, length, seed):
     found = run_passes(case)
     n, work = len(case.X), found.work
-    pressure = pressure_on(case.network, found.plan, work, 0, True)
+    pressure = residual_score(case.network, found.plan, work, 0, True)
     sources = np.random.default_rng(seed).integers(case.network.n_inputs, size=length)
     rows = work.state[sources, :n]
     first = np.prod(rows[:-1], axis=0)
@@ -320,14 +314,14 @@ def test_the_best_product_is_found_among_all(length):
     for seed in range(5):
         case = random_case(seed, n_inputs=6, n_hidden=1, n_samples=30)
         found = run_passes(case)
-        pressure = pressure_on(case.network, found.plan, found.work, 0, True)
+        pressure = residual_score(case.network, found.plan, found.work, 0, True)
         own, delta = own_rows(case, found, 0, True), found.work.delta[0, :30]
         every = {
             c: naive.product_evidence(own, delta, case.X.T[list(c)])
             for c in itertools.combinations(range(6), length)
         }
         rows, chosen = search_rows(found.work)
-        G = best_product(found.work, pressure, np.arange(6), length, rows, chosen)
+        G = best_longer_product(found.work, pressure, np.arange(6), length, rows, chosen)
         assert G == pytest.approx(max(every.values()), rel=1e-6)
         assert every[tuple(sorted(chosen[:length].tolist()))] == pytest.approx(G, rel=1e-6)
 
@@ -338,7 +332,7 @@ def test_the_best_pair_has_the_most_evidence_per_edge(seed):
     found = run_passes(case)
     state = state_of(case.network)
     feeding = {case.plain.edges[e].source for e in naive.in_edges(case.plain, 0)}
-    pressure = pressure_on(case.network, found.plan, found.work, 0, True)
+    pressure = residual_score(case.network, found.plan, found.work, 0, True)
     own, delta = own_rows(case, found, 0, True), found.work.delta[0, :30]
     every = {}
     for c in itertools.combinations_with_replacement(range(6), 2):
@@ -370,7 +364,7 @@ def test_saliency_is_the_cost_of_leaving_an_edge_out(case):
     found = run_passes(case)
     result = np.full(len(case.network.edges), np.inf)
     params = Params(term_0_bias=True)
-    saliencies(case.network, found.plan, found.work, params.constants(), result)
+    compute_saliencies(case.network, found.plan, found.work, params.constants(), result)
     for t in {edge.term for edge in case.plain.edges.values()}:
         own, delta = own_rows(case, found, t, True), found.work.delta[t, : len(case.X)]
         for i, e in enumerate(naive.in_edges(case.plain, t)):
@@ -383,7 +377,7 @@ def test_the_least_salient_edges_fade():
     found = run_passes(case)
     state, params = state_of(case.network), Params().constants()
     result = np.full(len(case.network.edges), np.inf)
-    saliencies(case.network, found.plan, found.work, params, result)
+    compute_saliencies(case.network, found.plan, found.work, params, result)
     chosen = fade_weakest(state, found.plan, found.work, params, 5)
     used = list(case.plain.edges)
     fading = state.edge_life["fading"][used] == 1
@@ -499,12 +493,12 @@ def test_the_prior_shrinks_weights_and_not_biases():
 def test_the_rate_falls_to_0_while_settling():
     params = Params(gamma=0.4, settle_steps=100).constants()
     state = state_of(random_case(0).network, step=30)
-    assert rate(state, params) == 0.4
+    assert learning_rate(state, params) == 0.4
     state.clock[PHASE], state.clock[PHASE_START] = SETTLING, 30
     rates = []
     for step in range(30, 131):
         state.clock[STEP] = step
-        rates.append(rate(state, params))
+        rates.append(learning_rate(state, params))
     assert rates == pytest.approx(0.2 * (1 + np.cos(np.pi * np.arange(101) / 100)))
 
 
@@ -770,7 +764,7 @@ def test_without_conversion_there_is_no_hidden_node():
 @given(st.lists(st.integers(0, 30), unique=True, max_size=12), st.integers(1, 31))
 def test_gates_come_first_and_keep_their_order(nodes, first_gate):
     candidates = np.array(nodes, np.int64)
-    number = gates_first(candidates, first_gate)
+    number = move_gates_first(candidates, first_gate)
     gates = [s for s in nodes if s >= first_gate]
     assert number == len(gates)
     assert candidates.tolist() == gates + [s for s in nodes if s < first_gate]

@@ -14,7 +14,7 @@ from dirad.core.network import (
     new_network,
     with_capacity,
 )
-from dirad.core.order import LENGTH, mark_ancestors, mark_descendants, new_plan, reaches
+from dirad.core.order import LENGTH, fill_reachability, mark_ancestors, mark_descendants, new_plan
 from networks import cases, edges_of, random_case
 
 
@@ -94,7 +94,7 @@ def test_reachability(case):
     network, net = case.network, case.plain
     plan, n = new_plan(network), len(network.units)
     reach = np.ones((n, n), np.bool_)
-    reaches(network, plan, reach)
+    fill_reachability(network, plan, reach)
     marked = np.ones(n, np.bool_)
     for u in net.units:
         after = {v for v in net.units if naive.reaches(net, u, v)}

@@ -9,9 +9,10 @@ import naive
 from dirad.core.network import MODULATORY, OUTPUT, with_capacity
 from dirad.core.order import new_plan
 from dirad.growth.edge_generation import generate_edge
-from dirad.growth.enc import convert
-from dirad.growth.gain import apply_best, apply_product, grow_by_gain
+from dirad.growth.enc import convert_edge
+from dirad.growth.gain import apply_best, grow_by_gain
 from dirad.growth.priority import grow_unrestricted, grow_v1
+from dirad.growth.products import apply_product
 from dirad.growth.removal import is_silent, remove_edge, remove_unit, remove_useless
 from dirad.params import Params, preset
 from networks import (
@@ -79,7 +80,7 @@ def test_converting_an_edge(case, params, k_w, seed):
     params = params.replace(k_w=k_w)
     before = rows_of(case)
     state, plan = state_of(case.network), new_plan(case.network)
-    convert(state, plan, new_log(), e, params.constants())
+    convert_edge(state, plan, new_log(), e, params.constants())
     after = rows_of(case)
     assert before.keys() < after.keys()
     assert_unchanged(before, after)
@@ -95,7 +96,7 @@ def test_the_deltas_of_a_new_gate_are_the_gradients_of_the_edge(case, params, we
     edge = plain(case.network).edges[e]
     gradient = work.state[edge.source, :n] * work.delta[edge.term, :n]
     state, plan = state_of(case.network), new_plan(case.network)
-    k = convert(state, plan, new_log(), e, params.replace(k_w=k_w).constants())
+    k = convert_edge(state, plan, new_log(), e, params.replace(k_w=k_w).constants())
     assert case.network.n_inputs + k == case.network.edges["source"][e]
     delta = run_passes(case).work.delta[2 * k + 1, :n]
     assert delta == pytest.approx(gradient, rel=1e-9, abs=1e-12)
@@ -111,7 +112,7 @@ def test_the_deltas_of_a_gate_on_an_edge_of_weight_0():
         now = case._replace(network=network)
         work = run_passes(now).work
         gradient = work.state[edge.source, :13] * work.delta[edge.term, :13]
-        k = convert(state_of(network), new_plan(network), new_log(), e, params.constants())
+        k = convert_edge(state_of(network), new_plan(network), new_log(), e, params.constants())
         assert run_passes(now).work.delta[2 * k + 1, :13] == pytest.approx(gradient, abs=1e-12)
         assert network.edges["weight"][e] == 1.0
         assert np.abs(run_passes(now).work.term_1[k, :13]).max() < 1e-15

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dirad.growth.adapt import Adaptation, Data, Desk, adapt, new_data
+from dirad.growth.adapt import Adaptation, Data, WorkspacePool, adapt, new_data
 from dirad.growth.state import State, new_state
 from dirad.inference import respond
 from dirad.params import Params
@@ -61,10 +61,10 @@ def _begin(data: Data, params: Params, seed: int, until: int | None = None) -> S
 def _step_time(state: State, data: Data, params: Params) -> float:
     """Return the seconds of a step that looks for no structure."""
     adaptation = Adaptation(state.copy(), params.replace(interval=NEVER, max_steps=NEVER))
-    desk = Desk(params, len(data.inputs))
+    pool = WorkspacePool(params, len(data.inputs))
 
     def steps() -> None:
-        adaptation.advance(data, adaptation.state.step + STEPS, desk)
+        adaptation.advance(data, adaptation.state.step + STEPS, pool)
 
     steps()  # makes room
     return shortest(steps, TURNS) / STEPS
@@ -75,9 +75,9 @@ def _round_time(state: State, data: Data, params: Params) -> float:
 
     def first_step(interval: int) -> float:
         adaptation = Adaptation(state.copy(), params.replace(interval=interval))
-        desk = Desk(params, len(data.inputs))
-        desk.spaces(state.network)
-        return timed(lambda: adaptation.advance(data, state.step + 1, desk))[1]
+        pool = WorkspacePool(params, len(data.inputs))
+        pool.workspaces(state.network)
+        return timed(lambda: adaptation.advance(data, state.step + 1, pool))[1]
 
     first_step(1)
     return min(first_step(1) for _ in range(TURNS)) - min(first_step(NEVER) for _ in range(TURNS))

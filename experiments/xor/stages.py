@@ -14,12 +14,12 @@ from dirad.core.describe import node_name
 from dirad.core.network import MODULATORY, OUTPUT, Network, output_units
 from dirad.core.order import new_plan
 from dirad.core.propagate import (
-    GradientWorkspace,
+    Workspace,
     backward,
     forward,
     load_batch,
     mean_cost,
-    new_gradient_workspace,
+    new_workspace,
 )
 from dirad.growth.adapt import adapt, is_stable, new_data
 from dirad.growth.state import new_state
@@ -155,7 +155,7 @@ def _agrees(edge: Edge) -> bool:
 def _measure(number: int, title: str, step: int, network: Network, params: Params) -> Stage:
     """Return a stage: states, deltas and gradients of all four patterns. Its text comes later."""
     network = network.copy()
-    plan, work = new_plan(network), new_gradient_workspace(network, len(PATTERNS))
+    plan, work = new_plan(network), new_workspace(network, len(PATTERNS))
     cost = params.constants().cost
     tolerance = 0.0 if params.ordering == "gain" else params.acceptable_mismatch
     load_batch(work, PATTERNS, TARGETS)
@@ -196,7 +196,7 @@ def _measure(number: int, title: str, step: int, network: Network, params: Param
     )
 
 
-def _edges(network: Network, work: GradientWorkspace) -> list[Edge]:
+def _edges(network: Network, work: Workspace) -> list[Edge]:
     """Return every edge with its gradients, from the states and deltas in `work`."""
     n, edges = len(PATTERNS), []
     for e in np.flatnonzero(network.edges["source"] >= 0):

@@ -25,12 +25,12 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Params:
-    """Chosen before a network grows, constant while it does. Defaults are the paper's."""
+    """The constants of one network. Defaults are those of the paper."""
 
     # --- adaptation of parameters
     gamma: float = 2.0  # γ: step size of parameter adaptation
     batch_size: int = 100  # N_m: samples in a batch, which changes every step
-    acceptable_mismatch: float = 0.01  # |a − ŷ| below which an output's error counts as 0
+    acceptable_mismatch: float = 0.01  # |a − ŷ| below which the error of an output counts as 0
     perturbation: float = 0.05  # noise on ∂Cᵐ/∂w of zero weights, as a share of |∂Cᵐ/∂w|
     cost: str = "squared"  # C: ½Σ(a−ŷ)², or the cross-entropy of the outputs
     optimizer: str = "sgd"  # w ← w − γ·∂C/∂w, or Adam with γ as its rate
@@ -40,46 +40,46 @@ class Params:
 
     # --- exhaustion
     delta_min: float = 0.01  # δ_min: deltas below it count as 0 in potentials
-    R1: float = 5.0  # R₁: an edge is exhausted if R₁·|net| is below one direction's pull
+    R1: float = 5.0  # R₁: an edge is exhausted if R₁·|net| < (total + |net|)/2
     R2: float = 0.1  # R₂: or if |net| < R₂·|w|
 
     # --- generative processes
     ordering: str = "v1"  # which process goes first: Algorithm 1, none, or gain per edge
-    enc: bool = True  # edge-node conversion at all
+    enc: bool = True  # is edge-node conversion allowed?
     k_w: float = 1.0  # k_w: ENC makes weights k_w·w (out) and 1/k_w (in)
-    K_rule: str = "decay-signed"  # what becomes of K after ENC
+    K_rule: str = "decay-signed"  # how K changes after ENC
     K_decay: float = 0.1  # K(t+1) = K(t)·(1 − 0.1) + 0.1·K_final
     K_final: float = 1.0  # K_final
-    refraction: int = 5  # steps after a process during which its parts undergo no other
+    refraction: int = 5  # steps after a process in which the parts it changed undergo no other
     outputs_as_sources: bool = False  # may an output feed other nodes?
-    ties: str = "random"  # among equally good sources
+    ties: str = "random"  # which of several equally good sources is chosen
     fresh_first: bool = True  # a new node's term 1 gets its edge before anything is converted
     perturbation_in_exhaustion: bool = False  # does the noise enter the exhaustion test?
 
     # --- destructive processes
     protection: int = 5  # steps for which a new edge is safe from removal
-    node_removal: float = 0.3  # chance per step that a childless node goes
+    node_removal: float = 0.3  # probability per step that a node without out-edges is removed
 
     # --- stabilization
-    patience: int = 50  # steps without a decrease of the error after which a network is stable
-    error_smoothing: float = 1.0  # weight of the newest batch in the error watched; 1 = literal
-    settle_steps: int = 0  # then: steps without growth, γ falling to 0, from the best snapshot
+    patience: int = 50  # steps without a decrease of the error until a network is stable
+    error_smoothing: float = 1.0  # weight of the newest batch in the error that patience uses
+    settle_steps: int = 0  # steps after growth, from the best snapshot, with γ falling to 0
 
     # --- our own growth (ordering = "gain")
     interval: int = 25  # steps between two rounds of growth
     growth_batch: int = 2000  # samples on which a round's candidates are compared
-    growth_rate: float = 0.1  # edges added per round, as a share of those there (at least one)
+    growth_rate: float = 0.1  # edges added per round, as a share of all edges (at least one)
     significance: float = 0.05  # share of a term's edges that noise may have grown
     breadth: int = 0  # samples per input below which all significant sources grow at once
-    product_order: int = 10  # longest product of sources that is looked for
-    product_budget: int = 20000  # most products of one length that are looked at
+    product_order: int = 10  # largest number of factors in a product of sources
+    product_budget: int = 20000  # largest number of products of one length that are tried
     first_gate: int = 0  # of two sources that are multiplied, one is this node or a later one
     gate_floor: float = 0.0  # |w| below which ENC partly closes the gate (0: the paper's ENC)
     term_0_bias: bool = False  # may term 0 of a modulatory node have a bias?
     overshoot: float = 1.0  # grow to this many times max_edges, then fade the weakest out
-    swaps: int = 0  # rounds in which the weakest edges make room for better ones
+    swaps: int = 0  # rounds in which the weakest edges are exchanged for better ones
     swap_share: float = 0.2  # share of edges exchanged in the first of them
-    fading: float = 0.7  # factor per step on the weight of an edge that is to go
+    fading: float = 0.7  # factor per step on the weight of an edge that is being removed
 
     # --- limits and arithmetic
     max_edges: int = 1_000_000  # growth stops here

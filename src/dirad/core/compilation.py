@@ -2,32 +2,25 @@
 
 Numba's own cache looks at the file of the function it compiles, not at the files of the
 functions that one calls. The cache folder is therefore named by a hash of all kernel sources.
-It lives outside the package, so a read-only installation works as well, and only this user can
-write into it.
-
-Of two compiled functions that use the same helper with the same types, the one loaded first lends
-its copy of the helper to the other, and copies may round differently: fast-math leaves the order
-of a sum to the optimizer. Functions that Python calls for different purposes therefore take
-workspaces of different types (`propagate.Workspace` and `propagate.GradientWorkspace`). For the
-same reason a process that compiles may round otherwise than those that load what it compiled: what
-rounds is compiled by a process of its own (`compiled_elsewhere`), and all others load it.
+It lives outside the package, so that a read-only installation works as well, and only this user
+can write into it.
 """
 
 import hashlib
 import os
 import stat
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numba
-from llvmlite import binding
 from numba.core import config as _config
+
+try:
+    from dirad.core.whole_program import Kernel
+except ImportError:  # a version of Numba with other internals
+    from numba.core.registry import CPUDispatcher as Kernel
 
 config: Any = _config  # its settings are made at run time, unseen by type checkers
 
@@ -36,7 +29,6 @@ SAFE_FAST_MATH = {"reassoc", "nsz", "contract", "arcp"}
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _KERNEL_FOLDERS = ("core", "growth")
-_COMPILING = "DIRAD_COMPILING"  # set for a process that compiles for others
 
 
 def _sources() -> list[Path]:
@@ -52,14 +44,6 @@ def source_digest() -> str:
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _compiler_digest() -> str:
-    """Return a short hash over all else that Numba's cache depends on."""
-    features = binding.get_host_cpu_features().flatten()
-    parts = [numba.__version__, binding.get_host_cpu_name(), features, sys.version, str(_PACKAGE)]
-    parts += [str(path.stat().st_mtime_ns) for path in _sources()]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def _safe_cache_folder() -> str:
@@ -110,40 +94,43 @@ def _made_private(folder: Path, root_too: bool) -> bool:
 CACHE_FOLDER = _safe_cache_folder()
 
 
-def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function with the project's settings; cached on disk where a folder can be had."""
-    settings = {"fastmath": SAFE_FAST_MATH, "error_model": "numpy", "nogil": True}
-    if not CACHE_FOLDER:
-        return numba.njit(**settings)(function)
-    # Numba fixes a function's cache folder when it is decorated, and only then.
-    before = config.CACHE_DIR
-    config.CACHE_DIR = CACHE_FOLDER
-    try:
-        return numba.njit(cache=True, **settings)(function)
-    finally:
-        config.CACHE_DIR = before
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """Return a function compiled when it is first called; cached on disk where there is a folder.
 
-
-@cache
-def compiled_elsewhere(example: Callable[[], object]) -> None:
-    """Let another process call a function of a module, unless one did: what it needs is cached.
-
-    Where that is impossible (no cache folder, no interpreter to start), this process compiles.
+    Numba fixes a function's cache folder when the function is decorated, and only then.
     """
-    if not CACHE_FOLDER or config.DISABLE_JIT or not sys.executable or _COMPILING in os.environ:
-        return
-    module, name = example.__module__, example.__qualname__
-    done = Path(CACHE_FOLDER) / f"{module}.{name}.{_compiler_digest()}"
-    if done.exists():
-        return
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import {name}; {name}()"
-    child = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, _COMPILING: "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    if child.returncode == 0:
-        done.touch()
+    if config.DISABLE_JIT:
+        return function
+    settings = {"nopython": True, "error_model": "numpy", "nogil": True, **options}
+    result = Kernel(function, {}, settings)
+    if CACHE_FOLDER:
+        before = config.CACHE_DIR
+        config.CACHE_DIR = CACHE_FOLDER
+        try:
+            result.enable_caching()
+        finally:
+            config.CACHE_DIR = before
+    return result
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function with fast-math that keeps NaN and infinity."""
+    return _compiled(function, fastmath=SAFE_FAST_MATH)
+
+
+def inlined_kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function into each of its callers.
+
+    For a part of a kernel that runs once per unit: as a function of its own it would count
+    references to every array it is passed, which takes as long as its arithmetic.
+    """
+    return _compiled(function, fastmath=SAFE_FAST_MATH, forceinline=True)
+
+
+def ordered_kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function whose arithmetic keeps the order in which it is written.
+
+    Only a product and a sum may be fused. Used where parameters are computed: the last bits of a
+    network then do not depend on how the optimizer orders sums and products.
+    """
+    return _compiled(function, fastmath={"contract"})

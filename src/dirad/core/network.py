@@ -138,7 +138,7 @@ def new_network(
     return network
 
 
-def extended(array: np.ndarray, length: int, fill: object) -> np.ndarray:
+def with_length(array: np.ndarray, length: int, fill: object) -> np.ndarray:
     """Return a copy of `array` with `length` rows, new ones filled with `fill`."""
     result = np.full((length, *array.shape[1:]), fill, array.dtype)
     result[: len(array)] = array
@@ -150,9 +150,9 @@ def with_capacity(network: Network, units: int, edges: int) -> Network:
     units = max(units, len(network.units))
     edges = max(edges, len(network.edges))
     return network._replace(
-        units=extended(network.units, units, FREE_UNIT),
-        bias=extended(network.bias, units, 0.0),
-        edges=extended(network.edges, edges, FREE_EDGE),
+        units=with_length(network.units, units, FREE_UNIT),
+        bias=with_length(network.bias, units, 0.0),
+        edges=with_length(network.edges, edges, FREE_EDGE),
     )
 
 

@@ -1,4 +1,4 @@
-"""The order of computation, derived from the edges: who comes before whom, who feeds whom."""
+"""The order of computation, derived from the edges."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ LENGTH, CHANGED = 0, 1  # places in `Plan.status`
 
 
 class Plan(NamedTuple):
-    """What forward and backward passes walk along. Made anew after each structural change."""
+    """The order in which the passes visit units and edges. Rebuilt after structural changes."""
 
     status: NDArray[np.int64]  # (2,) units in `order`; 1 if the structure changed since
     order: NDArray[np.int64]  # (units,) units, sources before targets
@@ -102,7 +102,7 @@ def rebuild(net, plan):
 
 @kernel
 def mark_descendants(net, plan, unit, marked):
-    """Set `marked[v]` for `unit` and every unit that it reaches."""
+    """Set `marked[v]` for `unit` and all its descendants."""
     marked[:] = False
     marked[unit] = True
     for i in range(plan.status[LENGTH]):
@@ -114,7 +114,7 @@ def mark_descendants(net, plan, unit, marked):
 
 @kernel
 def mark_ancestors(net, plan, unit, marked):
-    """Set `marked[v]` for `unit` and every unit that reaches it: its response pathway."""
+    """Set `marked[v]` for `unit` and all its ancestors: its response pathway."""
     n_inputs = net.counts[N_INPUTS]
     marked[:] = False
     marked[unit] = True
@@ -128,7 +128,7 @@ def mark_ancestors(net, plan, unit, marked):
 
 
 @kernel
-def reaches(net, plan, reach):
+def fill_reachability(net, plan, reach):
     """Fill `reach[u, v]`: is there a path from unit u to unit v (every unit reaches itself)?"""
     reach[:] = False
     for i in range(plan.status[LENGTH] - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Adaptive potentials: what parameters would do next (net) and what they could do (total).
+"""Adaptive potentials: the mean gradient of a parameter (net), and its mean magnitude (total).
 
 For an edge, the immediate potential is the mean of its per-sample gradients aᵢδⱼ, the total
 potential the mean of their magnitudes; for a term the same of δⱼ (paper, eq. for ∂C/∂w and the
@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compilation import kernel
+from dirad.core.compilation import inlined_kernel, kernel
 from dirad.core.network import N_UNITS, OUTPUT, Network
-from dirad.core.propagate import inlined
 
 PULL = np.dtype(
     [
@@ -26,7 +25,7 @@ PULL = np.dtype(
 
 
 class Potential(NamedTuple):
-    """The pull on every edge and on every term."""
+    """The potentials of every edge and of every term."""
 
     edges: NDArray  # (edges,) of PULL
     terms: NDArray  # (terms,) of PULL
@@ -38,8 +37,8 @@ def new_potential(network: Network) -> Potential:
 
 
 @kernel
-def feel(net, work, delta_min):
-    """Copy the deltas with those under δ_min set to 0."""
+def threshold_deltas(net, work, delta_min):
+    """Copy the deltas, with those below δ_min set to 0."""
     f = work.delta.dtype.type
     zero, limit = f(0.0), f(delta_min)
     for t in range(2 * net.counts[N_UNITS]):
@@ -91,7 +90,7 @@ def edge_potentials(plan, work, potential):
             p += 1
 
 
-@inlined
+@inlined_kernel
 def four_potentials(plan, work, potential, t, p, scale):
     """The potentials of four edges into term t, the first at place p of the plan."""
     s0, s1 = work.edge_source[p], work.edge_source[p + 1]
@@ -122,7 +121,7 @@ def four_potentials(plan, work, potential, t, p, scale):
     write_potentials(potential, plan.in_edge[p + 3], scale * g3, scale * n3, scale * t3)
 
 
-@inlined
+@inlined_kernel
 def one_potential(plan, work, potential, t, p, scale):
     """The potentials of one edge into term t, at place p of the plan."""
     s = work.edge_source[p]
@@ -136,7 +135,7 @@ def one_potential(plan, work, potential, t, p, scale):
     write_potentials(potential, plan.in_edge[p], scale * gradient, scale * net_sum, scale * total)
 
 
-@inlined
+@inlined_kernel
 def write_potentials(potential, e, gradient, net, total):
     """Store the three numbers of one edge."""
     potential.edges[e].gradient = gradient
@@ -162,7 +161,7 @@ def edge_gradients(plan, work, potential):
             p += 1
 
 
-@inlined
+@inlined_kernel
 def four_gradients(plan, work, potential, t, p, scale):
     """The gradients of four edges into term t, the first at place p of the plan."""
     s0, s1 = work.edge_source[p], work.edge_source[p + 1]

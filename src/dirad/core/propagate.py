@@ -2,18 +2,17 @@
 
 Rows are nodes or terms, columns are samples, so that the inner loops run along samples. The work
 arrays may be float32 (fast) or float64 (exact); the network's own numbers are always float64.
-Each operation's gradient stands under its forward rule. Columns beyond the last sample are
-padding: finite, and of weight 0.
+Each operation's gradient follows its forward rule. Columns beyond the last sample are padding:
+finite, and of weight 0.
 """
 
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compilation import SAFE_FAST_MATH, compiled_elsewhere, kernel
+from dirad.core.compilation import inlined_kernel, kernel
 from dirad.core.network import (
     LOGISTIC,
     MODULATORY,
@@ -22,9 +21,8 @@ from dirad.core.network import (
     SOFTMAX,
     TRANSFER,
     Network,
-    new_network,
 )
-from dirad.core.order import LENGTH, new_plan
+from dirad.core.order import LENGTH
 
 LANES = 16  # rows are padded to a multiple of this many columns: one vector of float32
 CACHE_LINE = 64  # bytes
@@ -32,10 +30,6 @@ TILE = 256  # columns worked on at a time, so that a tile of all rows stays in t
 
 # Costs. Cross-entropy goes with logistic and softmax outputs.
 SQUARED, CROSS_ENTROPY = 0, 1
-
-# For a part of a kernel that runs once per unit. As a function of its own it would count references
-# to every array that it is handed, which takes as long as its arithmetic.
-inlined = numba.njit(fastmath=SAFE_FAST_MATH, error_model="numpy", forceinline=True)
 
 
 class Workspace(NamedTuple):
@@ -56,10 +50,6 @@ class Workspace(NamedTuple):
     row: NDArray  # (samples,) scratch
 
 
-class GradientWorkspace(Workspace):
-    """A workspace for gradients outside adaptation; its own type, so that no code is shared."""
-
-
 def padded(n: int) -> int:
     """Return n rounded up to whole lanes."""
     return -(-n // LANES) * LANES
@@ -71,12 +61,6 @@ def aligned_zeros(shape: tuple[int, ...], dtype: type) -> NDArray:
     memory = np.zeros(size + CACHE_LINE, np.uint8)
     start = -memory.ctypes.data % CACHE_LINE
     return memory[start : start + size].view(dtype).reshape(shape)
-
-
-def new_gradient_workspace(network: Network, n_samples: int) -> GradientWorkspace:
-    """Return float64 scratch for the gradients of at most `n_samples`."""
-    compiled_elsewhere(warm_up)
-    return GradientWorkspace(*new_workspace(network, n_samples))
 
 
 def new_workspace(network: Network, n_samples: int, dtype: type = np.float64) -> Workspace:
@@ -125,7 +109,7 @@ def load_batch(
 
 @kernel
 def load_weights(net, plan, work):
-    """Lay the weights out in the order in which the passes read them."""
+    """Copy the weights in the order in which the passes read them."""
     for p in range(plan.in_start[-1]):
         e = plan.in_edge[p]
         work.edge_weight[p] = net.edges[e].weight
@@ -217,7 +201,7 @@ def exp_row(row):
             row[m] = y32 * y32
 
 
-@inlined
+@inlined_kernel
 def modulatory_forward(net, plan, work, u, lo, hi):
     """a = z₀ · σ₁(z₁), with σ₁(z) = 4/(1+e^(−Kz)) − 1 = 2·tanh(Kz/2) + 1."""
     f = work.state.dtype.type
@@ -237,7 +221,7 @@ def modulatory_forward(net, plan, work, u, lo, hi):
         state[m] = first[m] * second[m]
 
 
-@inlined
+@inlined_kernel
 def modulatory_backward(net, plan, work, u, lo, hi):
     """∂C/∂a = Σ w·δ over the out-edges; δ₀ = ∂C/∂a·σ₁, δ₁ = ∂C/∂a·z₀·σ₁′.
 
@@ -258,7 +242,7 @@ def modulatory_backward(net, plan, work, u, lo, hi):
         delta_1[m] = pull[m] * first[m] * (slope * (s + one) * (three - s))
 
 
-@inlined
+@inlined_kernel
 def output_forward(net, plan, work, u, lo, hi):
     """a = σ(z): logistic, or z itself (linear; softmax is applied to all outputs together)."""
     f = work.state.dtype.type
@@ -275,7 +259,7 @@ def output_forward(net, plan, work, u, lo, hi):
             state[m] = half * state[m] + half
 
 
-@inlined
+@inlined_kernel
 def output_backward(net, plan, work, u, cost, tolerance, lo, hi):
     """δ = ∂C/∂z of an output: its own mismatch, and what it passes on if it feeds others.
 
@@ -305,7 +289,7 @@ def output_backward(net, plan, work, u, cost, tolerance, lo, hi):
         delta[m] = weight[m] * own + pull[m] * slope
 
 
-@inlined
+@inlined_kernel
 def softmax_forward(net, plan, work, lo, hi):
     """Turn the outputs' activations into probabilities, sample by sample."""
     f = work.state.dtype.type
@@ -405,12 +389,3 @@ def mean_cost(net, plan, work, cost):
                     part += cross_entropy(1.0 - y[m], 1.0 - np.float64(a[m]), sample_weight[m])
         total += part
     return total / max(weight, 1e-300)
-
-
-def warm_up() -> None:
-    """Run both passes over a network without edges, which loads all kernels of gradients."""
-    network = new_network(1, 1, LOGISTIC)
-    plan, work = new_plan(network), new_gradient_workspace(network, 1)
-    load_batch(work, np.zeros((1, 1)), np.zeros((1, 1)))
-    forward(network, plan, work)
-    backward(network, plan, work, SQUARED, 0.0)

@@ -20,7 +20,7 @@ GROWTH_SAMPLE = 5
 
 
 @kernel
-def mix(x):
+def splitmix64(x):
     """Scramble 64 bits."""
     x = np.uint64(x) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -31,10 +31,10 @@ def mix(x):
 @kernel
 def bits(seed, purpose, step, place):
     """Return 64 random bits for a key."""
-    x = mix(np.uint64(seed))
-    x = mix(x ^ np.uint64(purpose))
-    x = mix(x ^ np.uint64(step))
-    return mix(x ^ np.uint64(place))
+    x = splitmix64(np.uint64(seed))
+    x = splitmix64(x ^ np.uint64(purpose))
+    x = splitmix64(x ^ np.uint64(step))
+    return splitmix64(x ^ np.uint64(place))
 
 
 @kernel
@@ -53,11 +53,11 @@ def normal(seed, purpose, step, place):
 
 @kernel
 def shuffle(seed, purpose, step, order):
-    """Put `order` into a random order that depends on the key alone."""
+    """Write a random permutation that depends on the key alone into `order`."""
     n = order.shape[0]
     for i in range(n):
         order[i] = i
     base = bits(seed, purpose, step, 0)
     for i in range(n - 1, 0, -1):
-        j = np.int64(mix(base ^ np.uint64(i)) % np.uint64(i + 1))
+        j = np.int64(splitmix64(base ^ np.uint64(i)) % np.uint64(i + 1))
         order[i], order[j] = order[j], order[i]

@@ -1,4 +1,4 @@
-"""A network on its way from data to an estimator: scaled, watched, and stopped at any step."""
+"""The fit of a network: standardization, held-out samples, early stopping, resuming."""
 
 import hashlib
 from functools import cached_property
@@ -9,16 +9,17 @@ from numpy.typing import NDArray
 
 from dirad.core.magnitudes import center_and_spread
 from dirad.core.network import Network
-from dirad.growth.adapt import Adaptation, Data, Desk, is_stable, new_data
-from dirad.growth.state import PHASE, SMOOTHED, State, new_state
-from dirad.history import GROWING, PHASE_NAMES, History
+from dirad.estimators.progress import ProgressBar, compilation_progress
+from dirad.growth.adapt import Adaptation, Data, WorkspacePool, is_stable, new_data, warm_up
+from dirad.growth.state import PHASE, State, new_state
+from dirad.history import GROWING, History
 from dirad.inference import respond
 from dirad.params import Params
 
-LOOK = 200  # steps between two looks at the cost, and at held-out samples
-PATIENCE = 5  # looks at a network that gets no better
-MORE = 1.5, 10  # times the edges of the best, and some: then growth was for nothing
-WORSE = 1.2  # times the least cost at which a finished network has gone astray
+CHECK_INTERVAL = 200  # steps between two checks of the cost, and of held-out samples
+PATIENCE = 5  # checks without a better network before growth can be stopped
+EXCESS_FACTOR, EXCESS_EDGES = 1.5, 10  # growth stops above 1.5 times the edges of the best + 10
+WORSE = 1.2  # a stable network is rejected above this many times the cost of the best
 
 
 class Scale:
@@ -28,7 +29,7 @@ class Scale:
         self.mean, spread = np.zeros(X.shape[1]), np.ones(X.shape[1])
         if enabled:
             self.mean, spread = center_and_spread(X)
-        # A constant feature says nothing; rounding must not make it look as if it did.
+        # A constant feature must not seem informative because of rounding errors.
         self.constant = spread == 0
         self.spread = np.where(self.constant, 1.0, spread)
 
@@ -48,7 +49,7 @@ class Scale:
 
 
 class Samples:
-    """What a network is fitted to: inputs, targets, weights; groups, where parts keep shares."""
+    """Training data: inputs, targets, weights, and groups for a stratified split."""
 
     def __init__(
         self, X: NDArray, targets: NDArray, weight: NDArray, groups: NDArray | None = None
@@ -60,7 +61,7 @@ class Samples:
 
     @cached_property
     def digest(self) -> str:
-        """A name that no other samples have."""
+        """A hash of the samples."""
         found = hashlib.sha256()
         for part in (self.X, self.targets, self.weight):
             found.update(str(part.shape).encode())
@@ -68,27 +69,27 @@ class Samples:
         return found.hexdigest()
 
 
-class Payoff:
-    """Does growth pay? Edges that seem worth it one by one may together lead nowhere.
+class BICStopping:
+    """Stop growth that does not improve Schwarz's criterion (BIC).
 
-    Where the answers to the samples are nearly perfect, what is left to explain is noise, and any
-    edge explains some of it. What counts is what it takes to tell the answers, edges included:
-    half of ln(samples) for each (Schwarz's criterion). A network that only grows, and is not
-    better by this, is held to the edges of its best.
+    Edges are tested one by one. Where the residuals are mostly noise, each new edge explains some
+    of it, and growth would go on for long. The criterion is the description length of the targets
+    plus ½·ln(samples) per edge. A network that grows without improving it is limited to the
+    number of edges that the best network had.
     """
 
     def __init__(self) -> None:
-        self.length = np.inf  # in nats: the least so far
-        self.cost = np.inf  # the mean cost of the network that had it
-        self.network: Network | None = None  # itself
-        self.looks = 0  # since then
-        self.limit = 0  # edges, once growth does not pay; 0: none
+        self.length = np.inf  # the lowest description length so far, in nats
+        self.cost = np.inf  # the mean cost of that network
+        self.network: Network | None = None  # that network
+        self.looks = 0  # checks since then
+        self.limit = 0  # limit of edges, once growth is stopped; 0: none
 
     def look(self, cost: float, network: Network, n_samples: int, squared: bool) -> None:
-        """Take the mean cost of the last steps."""
+        """Check the network, given the mean cost of the last steps."""
         with np.errstate(divide="ignore"):
-            told = 0.5 * np.log(2.0 * cost) if squared else cost  # of normal errors, or as it is
-        length = n_samples * told + 0.5 * np.log(n_samples) * network.n_edges
+            loss = 0.5 * np.log(2.0 * cost) if squared else cost  # negative log-likelihood
+        length = n_samples * loss + 0.5 * np.log(n_samples) * network.n_edges
         if length < self.length:
             self.length, self.cost = float(length), cost
             self.network, self.looks = network.copy(), 0
@@ -97,11 +98,11 @@ class Payoff:
         if self.network is None or self.limit or self.looks < PATIENCE:
             return
         edges = self.network.n_edges
-        if network.n_edges > MORE[0] * edges + MORE[1]:
+        if network.n_edges > EXCESS_FACTOR * edges + EXCESS_EDGES:
             self.limit = max(edges, 1)
 
     def astray(self, cost: float) -> bool:
-        """Is a finished network, of this cost at last, worse than one on its way was?"""
+        """Is a stable network of this cost clearly worse than the best network?"""
         return self.network is not None and not cost <= WORSE * self.cost
 
 
@@ -129,7 +130,7 @@ class Fit:
         self.history = History()
         self.best_network: Network | None = None  # on held-out samples
         self.best_error = np.inf
-        self.payoff = Payoff()
+        self.payoff = BICStopping()
         fitted, _ = self._parts(samples)
         self.state: State = new_state(
             samples.X.shape[1],
@@ -173,23 +174,25 @@ class Fit:
         fitted, held_out = self._parts(samples)
         data = new_data(fitted.X, fitted.targets, self.params, fitted.weight)
         stop = self._last_step if steps is None else min(self.state.step + steps, self._last_step)
-        with Shown(self.params, verbose) as shown:
-            self._advance(data, stop, held_out, shown)
+        with compilation_progress(verbose):
+            warm_up(self.params.precision)
+        with ProgressBar(self.params, verbose) as bar:
+            self._advance(data, stop, held_out, bar)
         return fitted.X
 
-    def _advance(self, data: Data, stop: int, held_out: Samples | None, shown: "Shown") -> None:
+    def _advance(self, data: Data, stop: int, held_out: Samples | None, bar: ProgressBar) -> None:
         adaptation = Adaptation(self.state, self._limited)
-        desk = Desk(self.params, len(data.inputs))
+        pool = WorkspacePool(self.params, len(data.inputs))
         while adaptation.state.step < stop and not adaptation.stable:
-            # Looks fall on the same steps, wherever the fit was stopped before.
-            pause = (adaptation.state.step // LOOK + 1) * LOOK
-            self.history.extend(adaptation.advance(data, min(pause, stop), desk))
+            # Checks are at multiples of the interval, also after the fit was resumed.
+            pause = (adaptation.state.step // CHECK_INTERVAL + 1) * CHECK_INTERVAL
+            self.history.extend(adaptation.advance(data, min(pause, stop), pool))
             self.state = adaptation.state
-            shown.update(self.state)
+            bar.update(self.state)
             if self.state.step != pause and not adaptation.stable:
                 continue
             if held_out is not None:
-                self._look(held_out)
+                self._check_held_out(held_out)
             if self._grows_without_limit:
                 n, squared = len(data.inputs), self.params.cost == "squared"
                 self.payoff.look(self._last_cost, self.state.network, n, squared)
@@ -198,25 +201,29 @@ class Fit:
 
     @property
     def _grows_without_limit(self) -> bool:
-        """Does our own ordering add edges, as many as it likes? The paper's has patience."""
+        """Does our own ordering grow without a limit of edges? The paper's has patience."""
         unlimited = self.params.max_edges == Params.max_edges
         return self.params.ordering == "gain" and unlimited and self.state.clock[PHASE] == GROWING
 
     @property
     def _limited(self) -> Params:
-        """The parameters, with the edges to which growth that did not pay is held."""
+        """The parameters, with the limit of edges once growth is stopped."""
         limit = self.payoff.limit
         return self.params.replace(max_edges=limit) if limit else self.params
 
     @property
     def _last_cost(self) -> float:
         """The mean cost of the last steps."""
-        return float(np.mean(self.history.error[-LOOK:])) if len(self.history.error) else np.inf
+        return (
+            float(np.mean(self.history.error[-CHECK_INTERVAL:]))
+            if len(self.history.error)
+            else np.inf
+        )
 
-    def _look(self, held_out: Samples) -> None:
+    def _check_held_out(self, held_out: Samples) -> None:
         """Keep the network if none did better on held-out samples.
 
-        Above the limit of edges a network is only on its way: it is not offered as the best.
+        A network with more edges than allowed is temporary, and cannot be the best.
         """
         network = self.state.network
         if network.n_edges > self.params.max_edges:
@@ -234,39 +241,3 @@ class Fit:
         if best is not None and self.stable and self.payoff.astray(self._last_cost):
             return best
         return self.state.network
-
-
-class Shown:
-    """A progress bar over the steps of a fit."""
-
-    def __init__(self, params: Params, verbose: bool) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed}/{task.total} steps"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            disable=not verbose,
-        )
-        self.task = self.progress.add_task("growing", total=params.max_steps)
-
-    def __enter__(self) -> "Shown":
-        self.progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
-
-    def update(self, state: State) -> None:
-        """Show where it stands."""
-        self.progress.update(
-            self.task,
-            completed=state.step,
-            description=(
-                f"{PHASE_NAMES[state.clock[PHASE]]}: error {state.meter[SMOOTHED]:.4f}, "
-                f"{state.network.n_edges} edges, {state.network.n_hidden} hidden"
-            ),
-        )

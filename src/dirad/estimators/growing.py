@@ -17,7 +17,7 @@ from dirad.core.describe import summary
 from dirad.core.magnitudes import center_and_spread, check_range
 from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, TRANSFER, Network, output_units
 from dirad.core.order import new_plan
-from dirad.core.propagate import backward, forward, load_batch, new_gradient_workspace
+from dirad.core.propagate import backward, forward, load_batch, new_workspace
 from dirad.estimators.checks import checked_inputs, checked_labels, checked_weights, refuse_masked
 from dirad.estimators.fitting import Fit, Samples
 from dirad.estimators.transaction import transaction, writable_copy
@@ -162,7 +162,7 @@ def _importances(network: Network, X: NDArray, limit: int = 1000) -> NDArray[np.
     X = X[:limit]
     linear = network.copy()
     linear.counts[TRANSFER] = LINEAR
-    plan, work = new_plan(linear), new_gradient_workspace(linear, len(X))
+    plan, work = new_plan(linear), new_workspace(linear, len(X))
     edges = linear.edges
     from_inputs = np.flatnonzero((edges["source"] >= 0) & (edges["source"] < linear.n_inputs))
     rows = linear.n_inputs + output_units(linear)

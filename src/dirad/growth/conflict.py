@@ -1,4 +1,4 @@
-"""Is a stalled network really at a conflict that no product of sources resolves?
+"""Diagnosis of a stalled network: is there a product of sources that would resolve a conflict?
 
 The paper shows that adaptation goes on unless
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dirad.core.network import OUTPUT, Network
 from dirad.core.order import mark_descendants, new_plan
-from dirad.core.propagate import backward, forward, load_batch, new_gradient_workspace
+from dirad.core.propagate import backward, forward, load_batch, new_workspace
 from dirad.params import CHOICES, Params
 
 
@@ -26,9 +26,9 @@ class Conflict(NamedTuple):
     sources: tuple[int, ...]  # the nodes multiplied
     covariance: float  # Cov(∏a, ∂C/∂w) over the batch
     correlation: float  # the same, scaled to [-1, 1]
-    error: float  # standard error of the covariance: what chance alone gives
-    tried: int  # products of this size that were looked at
-    exhaustive: bool  # were these all there are?
+    error: float  # standard error of the covariance under independence
+    tried: int  # products of this size that were tried
+    exhaustive: bool  # were all products of this size tried?
 
 
 def edge_gradients_per_sample(
@@ -37,7 +37,7 @@ def edge_gradients_per_sample(
     """Return ∂Cᵐ/∂w of an edge, shape (samples,), and all states, shape (nodes, samples)."""
     if not 0 <= edge < len(network.edges) or network.edges["source"][edge] < 0:
         raise ValueError(f"the network has no edge {edge}")
-    plan, work = new_plan(network), new_gradient_workspace(network, len(X))
+    plan, work = new_plan(network), new_workspace(network, len(X))
     load_batch(work, np.asarray(X, float), np.asarray(y, float).reshape(len(X), -1))
     forward(network, plan, work)
     cost = CHOICES["cost"].index(params.cost)

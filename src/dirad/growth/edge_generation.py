@@ -7,6 +7,7 @@ from dirad.core.order import CHANGED, mark_descendants
 from dirad.core.potential import bias_exhausted, edge_exhausted
 from dirad.core.random import TIE, uniform
 from dirad.growth.state import SEED, STEP, write_event
+from dirad.growth.update import has_bias
 from dirad.history import EDGE
 
 
@@ -28,7 +29,7 @@ def generate_edge(state, plan, log, source, term, refraction):
 
 
 @kernel
-def feeds(net, plan, source, term):
+def has_edge_into(net, plan, source, term):
     """Does `source` already have an edge into `term`?"""
     for p in range(plan.in_start[term], plan.in_start[term + 1]):
         if net.edges[plan.in_edge[p]].source == source:
@@ -46,7 +47,7 @@ def may_feed_all(net, u, outputs_as_sources):
 
 @kernel
 def is_new(state, u):
-    """Was this node made in the current step? It has no states until the next batch."""
+    """Was this node created in the current step? It has no states until the next batch."""
     modulatory = state.network.units[u].kind == MODULATORY
     return modulatory and state.unit_life[u].born == state.clock[STEP]
 
@@ -72,7 +73,7 @@ def best_source(state, scratch, term, params):
             or is_new(state, s - n_inputs)
         ):
             continue
-        if feeds(net, plan, s, term):
+        if has_edge_into(net, plan, s, term):
             continue
         total = 0.0
         for m in range(work.width[1]):
@@ -92,10 +93,10 @@ def best_source(state, scratch, term, params):
 
 @kernel
 def term_exhausted(net, plan, potential, term, params):
-    """Immediate potential of a term: its bias (if it has one) and all its in-edges."""
-    u = term // 2
-    has_bias = net.units[u].kind == OUTPUT or term % 2 == 1 or params.term_0_bias == 1
-    if has_bias and not bias_exhausted(potential, term, params.delta_min, params.R1):
+    """Is the immediate potential exhausted: of the bias, if it adapts, and of all in-edges?"""
+    if has_bias(net, term, params) and not bias_exhausted(
+        potential, term, params.delta_min, params.R1
+    ):
         return False
     for p in range(plan.in_start[term], plan.in_start[term + 1]):
         if not edge_exhausted(net, potential, plan.in_edge[p], params.R1, params.R2):

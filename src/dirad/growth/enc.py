@@ -6,7 +6,7 @@ responses stay as they are because w_kj · w_ik · σ₁(b_k1) = w.
 
 import math
 
-from dirad.core.compilation import kernel
+from dirad.core.compilation import kernel, ordered_kernel
 from dirad.core.edits import new_edge, new_unit
 from dirad.core.network import N_INPUTS
 from dirad.core.order import CHANGED
@@ -15,7 +15,7 @@ from dirad.growth.state import STEP, write_event
 from dirad.history import ENC
 
 
-@kernel
+@ordered_kernel
 def gate_at_birth(weight, gate_floor):
     """Return (w_kj, b_k1, K) of a new node, so that w_kj·σ₁(b_k1) = w and σ₁′(b_k1)·w_kj = 1.
 
@@ -27,13 +27,14 @@ def gate_at_birth(weight, gate_floor):
     if abs(weight) >= gate_floor and weight != 0.0:
         return weight, 0.0, 1.0 / weight
     out = -gate_floor if weight < 0.0 else gate_floor
-    s = 0.25 * (1.0 + weight / out)  # the logistic inside σ₁; in [1/4, 1/2)
-    K = 1.0 / (4.0 * out * s * (1.0 - s))
-    return out, math.log(s / (1.0 - s)) / K, K
+    share = weight / out  # in [0, 1)
+    s, rest = 0.25 + 0.25 * share, 0.75 - 0.25 * share  # the logistic inside σ₁, and 1 − s
+    slope = 4.0 * out * s * rest  # 1/K
+    return out, math.log(s / rest) * slope, 1.0 / slope
 
 
 @kernel
-def convert(state, plan, log, e, params):
+def convert_edge(state, plan, log, e, params):
     """Put a modulatory node on edge e; return its unit number.
 
     Edge e keeps its number as the out-edge k → j, so that sums at j keep their order.

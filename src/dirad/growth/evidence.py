@@ -1,8 +1,8 @@
-"""How much a candidate would gain, and whether that could be chance.
+"""Evidence: how much a candidate would gain, and whether that could be chance.
 
 A candidate p (a source, or a product of sources) for a term with deltas δ has the score Σ pᵐδᵐ:
-the gradient that a parameter on p would get. Part of it the term's own parameters can meet, since
-p resembles the sources x that feed it already. What they cannot meet is the *efficient score*
+the gradient that a parameter on p would get. The term's own parameters can reduce a part of it,
+since p correlates with the sources x that already feed the term. The rest is the *efficient score*
 
     u = Σ pᵐδ̃ᵐ,   δ̃ᵐ = δᵐ − (δᵐ)² Σₑ βₑxₑᵐ,   β = F⁻¹ Σ x δ,   F = Σ (δᵐ)² x xᵀ,
 
@@ -11,9 +11,9 @@ of Σ (pᵐδᵐ)² after the same projection. The evidence is
 
     G = −n·ln(1 − z²/n),   z² = u²/v,
 
-twice the log-likelihood that one parameter on p would gain; the logarithm is its form for small
-n, without bound when every sample pulls the same way. One number ranks candidates (gain per edge)
-and tests them (against the best of `tries` candidates under pure noise).
+twice the log-likelihood that one parameter on p would gain. For small n the logarithm matters: G
+has no bound when the gradients of all samples have the same sign. The same number ranks
+candidates (gain per edge) and tests them (against the best of `tries` candidates of pure noise).
 """
 
 import math
@@ -25,11 +25,11 @@ from dirad.core.compilation import kernel
 
 MAX_PROJECTED = 256  # a term with more in-edges is projected on its bias alone
 PIECE = 1024  # samples worked on at a time, so that a few rows of them stay in the L1 cache
-RIDGE = 1e-6  # relative; keeps F invertible when sources repeat each other
+RIDGE = 1e-6  # relative; keeps F invertible when sources are collinear
 
 
-class Pressure(NamedTuple):
-    """What one term's deltas still ask for, and the Fisher information of its parameters."""
+class ResidualScore(NamedTuple):
+    """The part of a term's deltas that its own parameters cannot explain."""
 
     residual: np.ndarray  # (samples,) δ̃
     square: np.ndarray  # (samples,) δ²
@@ -50,13 +50,13 @@ def evidence(total, variance, n):
 def needed_evidence(tries, significance):
     """G that the best of `tries` noise candidates passes with at most this probability.
 
-    P(G > x) ≤ 2·e^(−x/2) for one candidate; all of them share the risk (Bonferroni).
+    P(G > x) ≤ 2·e^(−x/2) for one candidate; Bonferroni's correction for all of them.
     """
     return max(0.0, 2.0 * math.log(2.0 * max(tries, 1.0) / max(significance, 1e-300)))
 
 
 @kernel
-def dot(x, y, n):
+def dot_product(x, y, n):
     """Σ xᵐyᵐ, in the precision of the rows."""
     total = x.dtype.type(0.0)
     for m in range(n):
@@ -94,7 +94,7 @@ def cross_products(states, which, rows, n, out):
                 out[c, i + 3] += s3
                 i += 4
             while i < k:
-                out[c, i] += dot(x, rows[i, lo:hi], hi - lo)
+                out[c, i] += dot_product(x, rows[i, lo:hi], hi - lo)
                 i += 1
 
 
@@ -102,7 +102,7 @@ def cross_products(states, which, rows, n, out):
 def inverse_factor(matrix):
     """L⁻¹ for matrix = LLᵀ (Cholesky).
 
-    Written out, because the sums of LAPACK's may change with the number of its threads.
+    LAPACK is not used: its sums may change with the number of threads.
     """
     k = matrix.shape[0]
     L = np.zeros((k, k))
@@ -124,8 +124,8 @@ def inverse_factor(matrix):
 
 
 @kernel
-def pressure_on(net, plan, work, term, has_bias):
-    """Return the `Pressure` on a term, from the deltas in the workspace."""
+def residual_score(net, plan, work, term, has_bias):
+    """Return the `ResidualScore` of a term, from the deltas in the workspace."""
     n = work.width[0]
     delta = work.delta[term]
     start, stop = plan.in_start[term], plan.in_start[term + 1]
@@ -149,7 +149,7 @@ def pressure_on(net, plan, work, term, has_bias):
     sources = np.empty(n_edges, np.int64)
     for i in range(n_edges):
         sources[i] = net.edges[plan.in_edge[start + i]].source
-        score[first + i] = dot(work.state[sources[i]], delta, n)
+        score[first + i] = dot_product(work.state[sources[i]], delta, n)
     cross_products(work.state, sources, own, n, fisher[first:])
     if has_bias:
         for m in range(n):
@@ -173,29 +173,29 @@ def pressure_on(net, plan, work, term, has_bias):
         b = delta.dtype.type(beta[i])
         for m in range(n):
             residual[m] -= b * own[i, m]
-    return Pressure(residual, square, own, inverse)
+    return ResidualScore(residual, square, own, inverse)
 
 
 @kernel
-def source_evidence(pressure, source, cross, n):
+def source_evidence(score, source, cross, n):
     """G of one candidate source (a row of states), projected on the term's own parameters.
 
-    `cross` holds the source's products with the rows of `pressure.own`.
+    `cross` holds the source's products with the rows of `score.own`.
     """
     f = source.dtype.type
     total, squares = f(0.0), f(0.0)
     for m in range(n):
         a = source[m]
-        total += a * pressure.residual[m]
-        squares += a * a * pressure.square[m]
-    met = 0.0  # the part of the variance that the term's own parameters share
+        total += a * score.residual[m]
+        squares += a * a * score.square[m]
+    shared = 0.0  # the part of the variance that the term's own parameters explain
     for i in range(cross.shape[0]):
         y = 0.0
         for j in range(i + 1):
-            y += pressure.inverse[i, j] * cross[j]
-        met += y * y
-    left = np.float64(squares) - met
-    # Next to nothing left: the candidate repeats what is there.
+            y += score.inverse[i, j] * cross[j]
+        shared += y * y
+    left = np.float64(squares) - shared
+    # Almost nothing left: the candidate is a linear combination of the present sources.
     if left < 1e-4 * squares:
         return 0.0
     return evidence(np.float64(total), left, n)
@@ -203,7 +203,7 @@ def source_evidence(pressure, source, cross, n):
 
 @kernel
 def product_evidence(partial, partial_square, source, n):
-    """G of a product: `source` times what is already multiplied into the two rows.
+    """G of a product: `source` times the partial product in the two rows.
 
     `partial` is ∏a·δ̃ and `partial_square` ∏a²·δ². The variance is not projected.
     """

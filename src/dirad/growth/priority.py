@@ -6,14 +6,14 @@ from dirad.core.compilation import kernel
 from dirad.core.network import MODULATORY, N_EDGES, N_INPUTS, N_UNITS, OUTPUT
 from dirad.core.order import CHANGED, mark_ancestors, rebuild
 from dirad.growth.edge_generation import best_source, generate_edge, may_generate, term_exhausted
-from dirad.growth.enc import convert, may_convert
+from dirad.growth.enc import convert_edge, may_convert
 from dirad.growth.state import PHASE, STEP, count_edges, count_hidden, has_room
 from dirad.history import GROWING
 
 
 @kernel
-def unit_total(net, potential, u):
-    """Total potential of a node: the sum over its terms."""
+def unit_total_potential(net, potential, u):
+    """Return the total potential of a node, summed over its terms."""
     if net.units[u].kind == OUTPUT:
         return potential.terms[2 * u].total
     return potential.terms[2 * u].total + potential.terms[2 * u + 1].total
@@ -21,7 +21,7 @@ def unit_total(net, potential, u):
 
 @kernel
 def pathway_exhausted(state, scratch, unit, params):
-    """Is the immediate potential used up in every node and edge on the way to `unit`?"""
+    """Is the immediate potential exhausted in every node and edge of the pathway to `unit`?"""
     net, plan, potential = state.network, scratch.plan, scratch.potential
     mark_ancestors(net, plan, unit, scratch.marked)
     for u in range(net.counts[N_UNITS]):
@@ -36,7 +36,7 @@ def pathway_exhausted(state, scratch, unit, params):
 
 @kernel
 def within_limits(state, scratch, units, edges, params):
-    """May the network grow by this much: the user's limits, and the arrays' capacity?"""
+    """Do the user's limits and the capacity of the arrays allow this many more units and edges?"""
     net = state.network
     return (
         count_edges(net) + edges <= params.max_edges
@@ -46,8 +46,8 @@ def within_limits(state, scratch, units, edges, params):
 
 
 @kernel
-def strongest_edge(state, scratch, unit):
-    """The in-edge of `unit` with the largest total potential not yet looked at, or -1."""
+def edge_of_largest_total(state, scratch, unit):
+    """Return the unvisited in-edge of `unit` with the largest total potential, or -1."""
     plan, potential = scratch.plan, scratch.potential
     best, best_total = -1, 0.0
     for p in range(plan.in_start[2 * unit], plan.in_start[2 * unit + 2]):
@@ -58,8 +58,8 @@ def strongest_edge(state, scratch, unit):
 
 
 @kernel
-def generate_for(state, scratch, unit, params):
-    """Give a node an edge, at its term of larger total potential that may have one."""
+def generate_edge_for_unit(state, scratch, unit, params):
+    """Generate an in-edge of a unit, at the term of larger total potential where allowed."""
     net, potential = state.network, scratch.potential
     terms = 1 if net.units[unit].kind == OUTPUT else 2
     first = 2 * unit
@@ -79,8 +79,8 @@ def generate_for(state, scratch, unit, params):
 def process_for(state, scratch, unit, params):
     """GPFor of Algorithm 1: at most one generative process in the pathway of `unit`.
 
-    From the target down, along the edge of largest total potential, into its source as long as
-    that is a node with potential of its own (inputs have none: nothing about them can adapt).
+    Starts at the target and follows the edge of largest total potential to its source, as long as
+    the source is a node with potential of its own (inputs have none, since they cannot adapt).
     """
     net, plan, potential = state.network, scratch.plan, scratch.potential
     n_inputs = net.counts[N_INPUTS]
@@ -92,24 +92,24 @@ def process_for(state, scratch, unit, params):
             and net.units[current].kind == MODULATORY
             and plan.in_start[2 * current + 1] == plan.in_start[2 * current + 2]
         ):
-            # Read literally, Algorithm 1 converts a fresh node's only in-edge again and again.
-            return generate_for_term(state, scratch, 2 * current + 1, params)
-        e = strongest_edge(state, scratch, current)
+            # Without this, Algorithm 1 would convert the only in-edge of a new node repeatedly.
+            return generate_edge_for_term(state, scratch, 2 * current + 1, params)
+        e = edge_of_largest_total(state, scratch, current)
         if e < 0:
-            return generate_for(state, scratch, current, params)
+            return generate_edge_for_unit(state, scratch, current, params)
         scratch.edge_done[e] = True
         source = net.edges[e].source - n_inputs
-        if source >= 0 and unit_total(net, potential, source) > 0.0:
+        if source >= 0 and unit_total_potential(net, potential, source) > 0.0:
             current = source
             continue
         if may_convert(state, scratch, e, params) and within_limits(state, scratch, 1, 1, params):
-            convert(state, scratch.plan, scratch.log, e, params)
+            convert_edge(state, scratch.plan, scratch.log, e, params)
             return True
 
 
 @kernel
-def generate_for_term(state, scratch, term, params):
-    """Give one term an edge if its condition holds."""
+def generate_edge_for_term(state, scratch, term, params):
+    """Generate an in-edge of a term if its condition holds."""
     if not may_generate(state, scratch, term, params):
         return False
     source = best_source(state, scratch, term, params)
@@ -185,7 +185,7 @@ def grow_unrestricted(state, scratch, params):
             and may_convert(state, scratch, e, params)
             and within_limits(state, scratch, 1, 1, params)
         ):
-            convert(state, scratch.plan, scratch.log, e, params)
+            convert_edge(state, scratch.plan, scratch.log, e, params)
             refresh_new_parts(state, scratch)
             done += 1
     for u in range(net.counts[N_UNITS]):
@@ -193,7 +193,7 @@ def grow_unrestricted(state, scratch, params):
             continue
         terms = 1 if net.units[u].kind == OUTPUT else 2
         for t in range(2 * u, 2 * u + terms):
-            if generate_for_term(state, scratch, t, params):
+            if generate_edge_for_term(state, scratch, t, params):
                 refresh_new_parts(state, scratch)
                 done += 1
     return done

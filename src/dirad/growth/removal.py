@@ -1,4 +1,4 @@
-"""The destructive processes. Each is neutral: what goes contributes nothing any more."""
+"""The destructive processes. Each is neutral: removed parts no longer contribute anything."""
 
 from dirad.core.compilation import kernel
 from dirad.core.edits import free_edge, free_unit
@@ -13,7 +13,7 @@ FADED = 1e-3  # a fading weight below this is set to 0
 
 @kernel
 def remove_edge(state, plan, log, e):
-    """Take an edge out."""
+    """Remove an edge."""
     net = state.network
     edge = net.edges[e]
     write_event(state, log, EDGE_REMOVED, e, edge.source, edge.term, -1, -1, edge.weight)
@@ -24,7 +24,7 @@ def remove_edge(state, plan, log, e):
 
 @kernel
 def remove_unit(state, plan, log, u):
-    """Take a childless node out, with its in-edges."""
+    """Remove a node without out-edges, with its in-edges."""
     net = state.network
     for p in range(plan.in_start[2 * u], plan.in_start[2 * u + 2]):
         if net.edges[plan.in_edge[p]].source >= 0:
@@ -42,7 +42,7 @@ def is_silent(net, plan, u):
 
 @kernel
 def remove_useless(state, plan, log, params):
-    """Edges of weight 0 past their protection; then childless nodes, each by chance."""
+    """Remove edges of weight 0 after their protection, then nodes without out-edges at random."""
     net = state.network
     now = state.clock[STEP]
     removed = 0

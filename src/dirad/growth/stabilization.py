@@ -1,4 +1,4 @@
-"""When a network is done, and which of its moments it keeps."""
+"""Stopping: when a network is stable, and which snapshot of it is kept."""
 
 from dirad.core.compilation import kernel
 from dirad.core.edits import copy_into
@@ -19,15 +19,15 @@ from dirad.history import RESTORED, SETTLING, STABLE
 
 
 @kernel
-def watch(state, error, params):
-    """Note a batch's error; keep a snapshot when the smoothed error is the lowest so far.
+def record_error(state, error, params):
+    """Record the error of a batch; keep a snapshot when the smoothed error is the lowest so far.
 
-    On batches that change every step "no decrease" is read on an exponentially smoothed error;
-    `error_smoothing` = 1 watches the newest batch alone.
+    Batches change every step, so that patience uses an exponentially smoothed error;
+    `error_smoothing` = 1 uses the newest batch alone.
     """
     clock, meter = state.clock, state.meter
     meter[ERROR] = error
-    # A plain mean while fewer batches were seen than the memory is long.
+    # At first a plain mean, as long as it weights the newest batch more.
     weight = max(params.error_smoothing, 1.0 / (clock[STEP] + 1.0))
     meter[SMOOTHED] += weight * (error - meter[SMOOTHED])
     if meter[SMOOTHED] < meter[BEST]:
@@ -41,8 +41,8 @@ def watch(state, error, params):
 
 
 @kernel
-def enter(state, log, phase):
-    """Begin a phase and note it."""
+def enter_phase(state, log, phase):
+    """Begin a phase, and log it."""
     state.clock[PHASE] = phase
     state.clock[PHASE_START] = state.clock[STEP] + 1
     write_event(state, log, PHASE_EVENT, phase, -1, -1, -1, -1, state.meter[SMOOTHED])
@@ -50,7 +50,7 @@ def enter(state, log, phase):
 
 @kernel
 def restore_best(state, plan, log):
-    """Go back to the snapshot of the lowest watched error."""
+    """Restore the snapshot of the lowest smoothed error."""
     if state.clock[BEST_STEP] < 0:
         return
     copy_into(state.best, state.network)
@@ -66,15 +66,15 @@ def restore_best(state, plan, log):
 
 @kernel
 def finish_growth(state, log, params):
-    """From growing to settling, or to stable where there is no settling."""
+    """Enter the settling phase, or the stable phase where there is no settling."""
     if params.settle_steps > 0:
-        enter(state, log, SETTLING)
+        enter_phase(state, log, SETTLING)
     else:
-        enter(state, log, STABLE)
+        enter_phase(state, log, STABLE)
 
 
 @kernel
-def watch_patience(state, plan, log, params):
+def apply_patience(state, plan, log, params):
     """The paper's rule: stable after `patience` steps without a decrease."""
     if state.clock[SINCE_BEST] >= params.patience:
         if params.settle_steps > 0:

@@ -1,4 +1,4 @@
-"""Everything that going on needs, and the scratch that a step uses up."""
+"""The state of an adaptation: everything that later steps need; and scratch arrays."""
 
 from typing import Any, NamedTuple
 
@@ -9,14 +9,15 @@ from dirad.core.compilation import kernel
 from dirad.core.network import (
     FREE_UNIT,
     LOGISTIC,
+    MODULATORY,
     N_EDGES,
     N_OUTPUTS,
     N_UNITS,
     OUTPUT,
     Network,
-    extended,
     new_network,
     with_capacity,
+    with_length,
 )
 from dirad.core.order import Plan, new_plan
 from dirad.core.potential import Potential, new_potential
@@ -36,7 +37,7 @@ EDGE_LIFE = np.dtype(
     [
         ("born", np.int64),  # step of creation
         ("rest", np.int64),  # in refraction until this step
-        ("fading", np.int64),  # 1: on its way out
+        ("fading", np.int64),  # 1: its weight decays to 0
         ("mean", np.float64),  # optimizer: mean of the gradient
         ("square", np.float64),  # optimizer: mean of its square
     ],
@@ -48,7 +49,7 @@ NEW_UNIT_LIFE = np.array((0, LONG_AGO), UNIT_LIFE)
 
 
 class State(NamedTuple):
-    """A network in the middle of its adaptation. Arrays only, so it saves and loads as it is."""
+    """A network that adapts. Arrays only, so that it can be saved as it is."""
 
     network: Network
     best: Network  # the network at the lowest watched error
@@ -71,14 +72,14 @@ class State(NamedTuple):
 
 
 class Log(NamedTuple):
-    """Where kernels write events; emptied by the loop."""
+    """Events that kernels wrote since the log was last emptied."""
 
-    written: NDArray[np.int64]  # (1,) how many events there are
+    written: NDArray[np.int64]  # (1,) number of events
     events: NDArray  # (capacity,) of RECORD
 
 
 class Scratch(NamedTuple):
-    """Derived from a state and used up by a step."""
+    """Scratch arrays of a step, with the capacity of a state."""
 
     plan: Plan
     work: Workspace  # for the batch of a step
@@ -99,9 +100,9 @@ def new_state(
     unit_capacity: int = 16,
     edge_capacity: int = 32,
 ) -> State:
-    """Return the start: inputs and outputs alone.
+    """Return the initial state: a network of inputs and outputs without edges.
 
-    `n_samples` is the size of the whole data set, by which a prior on weights is shared out.
+    `n_samples` is the size of the whole data set, which scales weight decay.
     """
     network = new_network(n_inputs, n_outputs, transfer, n_outputs + unit_capacity, edge_capacity)
     units, edges = len(network.units), len(network.edges)
@@ -128,15 +129,15 @@ def with_room(state: State, units: int, edges: int) -> State:
     return state._replace(
         network=network,
         best=with_capacity(state.best, units, edges),
-        edge_life=extended(state.edge_life, edges, NEW_EDGE_LIFE),
-        unit_life=extended(state.unit_life, units, NEW_UNIT_LIFE),
-        bias_mean=extended(state.bias_mean, units, 0.0),
-        bias_square=extended(state.bias_square, units, 0.0),
+        edge_life=with_length(state.edge_life, edges, NEW_EDGE_LIFE),
+        unit_life=with_length(state.unit_life, units, NEW_UNIT_LIFE),
+        bias_mean=with_length(state.bias_mean, units, 0.0),
+        bias_square=with_length(state.bias_square, units, 0.0),
     )
 
 
 def with_output(state: State) -> State:
-    """Return the state with one more output, which has no edge yet: all others stay as they are."""
+    """Return the state with one more output, without edges; nothing else changes."""
     network = state.network
     unit = int(network.counts[N_UNITS])
     if unit == len(network.units):
@@ -153,7 +154,7 @@ def with_output(state: State) -> State:
 def new_scratch(
     state: State, params: Params, n_samples: int, work: Workspace | None = None
 ) -> Scratch:
-    """Return scratch for batches of at most `n_samples`; `work` may be one that others use too."""
+    """Return scratch for batches of at most `n_samples`; `work` may be shared."""
     network = state.network
     units, edges = len(network.units), len(network.edges)
     ages = np.arange(1, 2001)[:, None]
@@ -214,6 +215,6 @@ def count_hidden(net):
     """Number of modulatory nodes."""
     n = 0
     for u in range(net.counts[N_UNITS]):
-        if net.units[u].kind == 2:
+        if net.units[u].kind == MODULATORY:
             n += 1
     return n

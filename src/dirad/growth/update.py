@@ -1,8 +1,8 @@
-"""How parameters move: gradient descent as in the paper, or Adam; and what becomes of K."""
+"""Parameter updates: gradient descent as in the paper, or Adam; and the schedule of K."""
 
 import math
 
-from dirad.core.compilation import kernel
+from dirad.core.compilation import kernel, ordered_kernel
 from dirad.core.network import MODULATORY, N_EDGES, N_UNITS, OUTPUT
 from dirad.core.potential import effective_samples
 from dirad.core.random import PERTURBATION, normal
@@ -14,13 +14,14 @@ SGD, ADAM = 0, 1
 DECAY, DECAY_SIGNED, FOLLOW, CONSTANT = 0, 1, 2, 3
 
 TINY = 1e-12
-LEAST_SAMPLES = 100  # a prior as strong as a whole truth table would forbid to learn it
+EPSILON = 1e-8  # Adam's: keeps the division defined where all gradients are 0
+LEAST_SAMPLES = 100  # for weight decay: with fewer samples it would prevent learning
 FOLLOW_LIMITS = (1.0, 100.0)  # range of |K| where K follows 1/w
 
 
 @kernel
-def rate(state, params):
-    """γ: constant while growing, falling to 0 along a half cosine while settling."""
+def learning_rate(state, params):
+    """Return γ: constant during growth, annealed to 0 along a half cosine while settling."""
     if state.clock[PHASE] != SETTLING:
         return params.gamma
     done = (state.clock[STEP] - state.clock[PHASE_START]) / max(params.settle_steps, 1)
@@ -51,68 +52,78 @@ def perturb_zero_weights(state, plan, work, potential, params):
                 potential.edges[e].net += noise
 
 
-@kernel
-def adam_move(gradient, mean, square, age, step_size, correction, params):
-    """Return (change, new mean, new mean square) of one parameter.
-
-    The start-up correction goes by the parameter's own age, since parts are born at any step.
-    """
-    mean = params.momentum * mean + (1.0 - params.momentum) * gradient
-    square = params.scale_memory * square + (1.0 - params.scale_memory) * gradient * gradient
-    i = min(age, correction.shape[0] - 1)
-    change = mean * correction[i, 0] / (math.sqrt(square * correction[i, 1]) + 1e-8)
-    return step_size * change, mean, square
+@ordered_kernel
+def adam_moments(gradient, mean, square, params):
+    """Return the moving means of a gradient and of its square, the moments that Adam needs."""
+    gradient_square = gradient * gradient
+    return (
+        params.momentum * (mean - gradient) + gradient,
+        params.scale_memory * (square - gradient_square) + gradient_square,
+    )
 
 
 @kernel
 def move_parameters(state, potential, correction, params):
     """One step of every weight and bias that is not frozen."""
+    move_weights(state, potential, correction, params)
+    move_biases(state, potential, correction, params)
+
+
+@ordered_kernel
+def move_weights(state, potential, correction, params):
+    """One step of every weight, with weight decay; a fading edge only loses weight.
+
+    The bias correction of Adam's moments depends on the age of the parameter, since parameters
+    are created at any step.
+    """
     net = state.network
-    step_size = rate(state, params)
-    now = state.clock[STEP]
+    step_size = learning_rate(state, params)
     shrink = params.prior / max(state.clock[N_SAMPLES], LEAST_SAMPLES)
     for e in range(net.counts[N_EDGES]):
-        if net.edges[e].source < 0 or net.edges[e].frozen:
+        edge, life = net.edges[e], state.edge_life[e]
+        if edge.source < 0 or edge.frozen:
             continue
-        if state.edge_life[e].fading:
-            net.edges[e].weight *= params.fading
+        if life.fading:
+            edge.weight *= params.fading
             continue
-        gradient = potential.edges[e].gradient + shrink * net.edges[e].weight
+        gradient = potential.edges[e].gradient + shrink * edge.weight
         if params.optimizer == SGD:
-            net.edges[e].weight -= step_size * gradient
-        else:
-            change, state.edge_life[e].mean, state.edge_life[e].square = adam_move(
-                gradient,
-                state.edge_life[e].mean,
-                state.edge_life[e].square,
-                now - state.edge_life[e].born,
-                step_size,
-                correction,
-                params,
-            )
-            net.edges[e].weight -= change
+            edge.weight -= step_size * gradient
+            continue
+        life.mean, life.square = adam_moments(gradient, life.mean, life.square, params)
+        age = min(state.clock[STEP] - life.born, correction.shape[0] - 1)
+        first, second = correction[age, 0], correction[age, 1]
+        edge.weight -= life.mean * (step_size * first) / (math.sqrt(life.square * second) + EPSILON)
+
+
+@kernel
+def has_bias(net, term, params):
+    """Has this term a bias that adapts?"""
+    return net.units[term // 2].kind == OUTPUT or term % 2 == 1 or params.term_0_bias == 1
+
+
+@ordered_kernel
+def move_biases(state, potential, correction, params):
+    """One step of every bias, without weight decay."""
+    net = state.network
+    step_size = learning_rate(state, params)
     for u in range(net.counts[N_UNITS]):
         if net.units[u].kind < 0 or net.units[u].frozen:
             continue
-        for t in range(2):
-            if net.units[u].kind == OUTPUT and t == 1:
-                continue
-            if net.units[u].kind == MODULATORY and t == 0 and params.term_0_bias == 0:
+        age = min(state.clock[STEP] - state.unit_life[u].born, correction.shape[0] - 1)
+        first, second = correction[age, 0], correction[age, 1]
+        for t in range(1 if net.units[u].kind == OUTPUT else 2):
+            if not has_bias(net, 2 * u + t, params):
                 continue
             gradient = potential.terms[2 * u + t].gradient
             if params.optimizer == SGD:
                 net.bias[u, t] -= step_size * gradient
-            else:
-                change, state.bias_mean[u, t], state.bias_square[u, t] = adam_move(
-                    gradient,
-                    state.bias_mean[u, t],
-                    state.bias_square[u, t],
-                    now - state.unit_life[u].born,
-                    step_size,
-                    correction,
-                    params,
-                )
-                net.bias[u, t] -= change
+                continue
+            mean, square = adam_moments(
+                gradient, state.bias_mean[u, t], state.bias_square[u, t], params
+            )
+            state.bias_mean[u, t], state.bias_square[u, t] = mean, square
+            net.bias[u, t] -= step_size * mean * first / (math.sqrt(square * second) + EPSILON)
 
 
 @kernel

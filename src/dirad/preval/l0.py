@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.network import LOGISTIC, Network
-from dirad.growth.adapt import Adaptation, Desk, new_data
+from dirad.growth.adapt import Adaptation, WorkspacePool, new_data
 from dirad.growth.state import N_SAMPLES, new_state, with_output
 from dirad.history import History
 from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT
@@ -64,8 +64,8 @@ class L0Training:
         targets = np.zeros((len(y), state.network.n_outputs))
         targets[:, self.first_output :] = y[:, None] == np.array(self.classes)
         data = new_data(X, targets, settings.l0)
-        desk = Desk(settings.l0, len(y))
-        self.history.extend(self.adaptation.advance(data, state.step + steps, desk))
+        pool = WorkspacePool(settings.l0, len(y))
+        self.history.extend(self.adaptation.advance(data, state.step + steps, pool))
 
 
 def new_l0(settings: Settings, seed: int, n_inputs: int, base: Network | None) -> L0Training:

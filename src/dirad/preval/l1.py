@@ -18,7 +18,7 @@ from dirad.core.compose import GatedPart, compose_gated, stack
 from dirad.core.network import LINEAR, LOGISTIC, Network
 from dirad.core.random import bits
 from dirad.engine import current
-from dirad.growth.adapt import Adaptation, Data, Desk, new_data
+from dirad.growth.adapt import Adaptation, Data, WorkspacePool, new_data
 from dirad.growth.state import PHASE, new_state
 from dirad.history import STABLE, History
 from dirad.inference import respond
@@ -60,20 +60,20 @@ def advance_pathways(
     shared: PathwayData, pathways: Sequence[Pathway]
 ) -> list[tuple[Pathway, History]]:
     """Train pathways; return them, each with the history of these steps."""
-    desks: dict[int, Desk] = {}
+    pools: dict[int, WorkspacePool] = {}
     result = []
     for path in pathways:
         data, states = shared.by_cluster[path.cluster]
-        desk = desks.get(path.cluster)
-        if desk is None:
-            desk = Desk(path.adaptation.params, len(states))
-            desks = {path.cluster: desk}  # the previous cluster's is released
+        pool = pools.get(path.cluster)
+        if pool is None:
+            pool = WorkspacePool(path.adaptation.params, len(states))
+            pools = {path.cluster: pool}  # the previous cluster's is released
         own = data._replace(epoch=data.epoch.copy(), order=data.order.copy())
         if path.target != GATING:
             column = states[:, path.target, None]
             own = own._replace(targets=np.ascontiguousarray(column, data.targets.dtype))
         until = path.adaptation.state.step + shared.steps
-        history = path.adaptation.advance(own, until, desk)
+        history = path.adaptation.advance(own, until, pool)
         if path.adaptation.stable:
             drop_growth_buffers(path, shared.all_states)
         result.append((path, history))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from dirad.core.network import LOGISTIC, Network
-from dirad.growth.adapt import Adaptation, Desk, new_data
+from dirad.growth.adapt import Adaptation, WorkspacePool, new_data
 from dirad.growth.state import new_state
 from dirad.history import History
 from dirad.inference import evaluate, respond
@@ -192,7 +192,7 @@ class PaperLearner:
         targets = np.eye(len(self.classes))[y]
         data = new_data(X, targets, self.settings.l0, first=before)
         until = before + len(X) // self.settings.l0.batch_size
-        self.history.extend(self.l0.advance(data, until, Desk(self.settings.l0, len(X))))
+        self.history.extend(self.l0.advance(data, until, WorkspacePool(self.settings.l0, len(X))))
         return self.l0.state.step - before
 
     def _begin_l1(self) -> L1Training:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dirad.engine import threads_for
 from dirad.estimators.continual import PREVALClassifier
-from dirad.estimators.fitting import Fit, Payoff, Scale
+from dirad.estimators.fitting import BICStopping, Fit, Scale
 from dirad.estimators.growing import DIRADClassifier, DIRADRegressor
 from dirad.estimators.stream_state import StreamState
 from dirad.preval.buffer import UNLABELLED
@@ -89,7 +89,7 @@ def check_fit(fit: Fit) -> None:
 
 
 PAYOFF = Object(
-    without_init(Payoff),
+    without_init(BICStopping),
     {
         "length": Real(finite=False),
         "cost": Real(finite=False),

@@ -1,0 +1,59 @@
+"""Saliency: how much an edge contributes, and which edges fade to make room for others."""
+
+import numpy as np
+
+from dirad.core.compilation import kernel
+from dirad.core.network import N_EDGES, N_UNITS
+from dirad.growth.evidence import residual_score
+from dirad.growth.update import has_bias
+
+
+@kernel
+def compute_saliencies(net, plan, work, params, result):
+    """The cost, to second order, of setting a weight to 0 while its neighbours adjust.
+
+    ½·w²/[F⁻¹]ₑₑ with the Fisher information F of the term that the edge enters.
+    """
+    n = work.width[0]
+    for t in range(2 * net.counts[N_UNITS]):
+        start, stop = plan.in_start[t], plan.in_start[t + 1]
+        if start == stop:
+            continue
+        score = residual_score(net, plan, work, t, has_bias(net, t, params))
+        first = score.inverse.shape[0] - (stop - start)
+        for p in range(start, stop):
+            edge = net.edges[plan.in_edge[p]]
+            if first >= 0:
+                i = first + p - start
+                inverse = 0.0
+                for x in range(i, score.inverse.shape[0]):
+                    inverse += score.inverse[x, i] ** 2
+                curvature = 1.0 / inverse
+            else:
+                curvature = 0.0
+                for m in range(n):
+                    curvature += work.state[edge.source, m] ** 2 * score.square[m]
+            result[plan.in_edge[p]] = 0.5 * edge.weight**2 * curvature
+
+
+@kernel
+def fade_weakest(state, plan, work, params, keep):
+    """Let the least salient edges fade until `keep` are left. Return how many were chosen."""
+    net = state.network
+    result = np.full(net.counts[N_EDGES], np.inf)
+    compute_saliencies(net, plan, work, params, result)
+    alive = 0
+    for e in range(net.counts[N_EDGES]):
+        if net.edges[e].source < 0:
+            continue
+        if state.edge_life[e].fading or net.edges[e].frozen:
+            result[e] = np.inf
+        if not state.edge_life[e].fading:
+            alive += 1
+    chosen = 0
+    for e in np.argsort(result):
+        if alive - chosen <= keep or result[e] == np.inf:
+            break
+        state.edge_life[e].fading = 1
+        chosen += 1
+    return chosen

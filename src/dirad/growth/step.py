@@ -1,0 +1,210 @@
+"""One step of adaptation, and the compiled loop over steps.
+
+A step runs the states forward and the deltas backward, computes the potentials, moves the
+parameters, grows or removes parts of the network, and tests whether the network is stable.
+"""
+
+from dirad.core.compilation import kernel
+from dirad.core.network import N_EDGES, N_INPUTS, N_OUTPUTS, N_UNITS
+from dirad.core.potential import (
+    edge_gradients,
+    edge_potentials,
+    term_gradients,
+    term_potentials,
+    threshold_deltas,
+)
+from dirad.core.propagate import backward, forward, mean_cost
+from dirad.growth.batches import draw_batch, draw_growth_batch
+from dirad.growth.gain import grow_by_gain
+from dirad.growth.priority import grow_unrestricted, grow_v1
+from dirad.growth.products import MAX_ORDER
+from dirad.growth.removal import remove_useless
+from dirad.growth.saliency import fade_weakest
+from dirad.growth.stabilization import apply_patience, enter_phase, finish_growth, record_error
+from dirad.growth.state import (
+    IDLE,
+    PHASE,
+    PHASE_START,
+    STEP,
+    SWAPS,
+    count_edges,
+    count_hidden,
+    has_room,
+)
+from dirad.growth.update import move_gains, move_parameters, perturb_zero_weights
+from dirad.history import EXCHANGING, GROWING, SETTLING, STABLE
+
+V1, UNRESTRICTED, GAIN = 0, 1, 2  # Params.ordering as numbers
+
+MAX_INPUTS_AT_ONCE = 256  # inputs that one round may connect to every output
+
+RAN, FULL, DONE = 0, 1, 2  # why `run` returned: at the last step; out of capacity; stable
+
+
+@kernel
+def run(state, scratch, wide, data, params, stop, error, edges, hidden):
+    """Take steps on batches of `data` until step `stop`, or until stable or out of capacity."""
+    first = state.clock[STEP]
+    while state.clock[STEP] < stop:
+        if state.clock[PHASE] == STABLE:
+            return DONE
+        if not has_capacity_for_step(state, scratch.log, params):
+            return FULL
+        draw_batch(state, scratch.work, data, params)
+        i = state.clock[STEP] - first
+        error[i] = take_step(state, scratch, params)
+        if is_growth_round(state, params):
+            draw_growth_batch(state, wide, data, params)
+            growth_round(state, scratch.plan, wide, scratch.log, params)
+        end_step(state, scratch.plan, wide, scratch.log, params)
+        edges[i] = count_edges(state.network)
+        hidden[i] = count_hidden(state.network)
+    return DONE if state.clock[PHASE] == STABLE else RAN
+
+
+@kernel
+def take_step(state, scratch, params):
+    """Take one step on the batch in `scratch.work`. Return the mean cost of the batch."""
+    net, plan, work = state.network, scratch.plan, scratch.work
+    forward(net, plan, work)
+    error = mean_cost(net, plan, work, params.cost)
+    # Our own ordering tolerates a mismatch in rounds of growth, not in parameter updates.
+    tolerance = 0.0 if params.ordering == GAIN else params.acceptable_mismatch
+    backward(net, plan, work, params.cost, tolerance)
+    record_error(state, error, params)
+    growing = state.clock[PHASE] == GROWING
+    if params.ordering != GAIN and growing:
+        threshold_deltas(net, work, params.delta_min)
+        term_potentials(net, work, scratch.potential)
+        edge_potentials(plan, work, scratch.potential)
+    else:
+        term_gradients(net, work, scratch.potential)
+        edge_gradients(plan, work, scratch.potential)
+    if params.perturbation > 0.0:
+        perturb_zero_weights(state, plan, work, scratch.potential, params)
+    move_parameters(state, scratch.potential, scratch.correction, params)
+    move_gains(state, plan, params)
+    if params.ordering == V1:
+        grow_v1(state, scratch, params)
+    elif params.ordering == UNRESTRICTED:
+        grow_unrestricted(state, scratch, params)
+    remove_useless(state, plan, scratch.log, params)
+    return error
+
+
+@kernel
+def is_growth_round(state, params):
+    """Does our own ordering change the structure after this step?"""
+    if params.ordering != GAIN or state.clock[PHASE] > EXCHANGING:
+        return False
+    return (state.clock[STEP] + 1) % params.interval == 0
+
+
+@kernel
+def growth_round(state, plan, wide, log, params):
+    """Run a round of growth or exchange, on the batch in `wide`."""
+    net = state.network
+    forward(net, plan, wide)
+    backward(net, plan, wide, params.cost, params.acceptable_mismatch)
+    edges = count_edges(net)
+    clock = state.clock
+    if clock[PHASE] == GROWING:
+        limit = int(params.overshoot * params.max_edges)
+        added = -1  # no room: edges are exchanged from now on
+        if edges < limit and not out_of_time(state, params):
+            few = max(1, int(params.growth_rate * edges))
+            added = grow_by_gain(state, plan, wide, log, params, limit - edges, few)
+        clock[IDLE] = 0 if added > 0 else clock[IDLE] + 1
+        if added < 0 or clock[IDLE] >= 2:
+            clock[IDLE] = 0
+            if added < 0 and params.swaps > 0 and not out_of_time(state, params):
+                enter_phase(state, log, EXCHANGING)
+            else:
+                begin_settling(state, plan, wide, log, params)
+    else:
+        exchange_edges(state, plan, wide, log, params, edges)
+
+
+@kernel
+def out_of_time(state, params):
+    """Must growth end now, if settling is to end within max_steps?"""
+    return state.clock[STEP] + 1 + params.settle_steps >= params.max_steps
+
+
+@kernel
+def begin_settling(state, plan, wide, log, params):
+    """End growth: edges above max_edges begin to fade, and γ begins to fall."""
+    if count_edges(state.network) > params.max_edges:
+        fade_weakest(state, plan, wide, params, params.max_edges)
+    enter_phase(state, log, SETTLING)
+
+
+@kernel
+def exchange_edges(state, plan, wide, log, params, edges):
+    """Alternately let the weakest edges fade and fill the room with the best candidates.
+
+    The share exchanged, and the edges that `overshoot` allows above max_edges, fall from turn to
+    turn. A turn has two halves: `SWAPS` counts halves.
+    """
+    clock = state.clock
+    turn = clock[SWAPS] // 2
+    if turn >= params.swaps or out_of_time(state, params):
+        begin_settling(state, plan, wide, log, params)
+        return
+    left = 1.0 - (turn + 1.0) / params.swaps
+    full = int(params.max_edges * (1.0 + (params.overshoot - 1.0) * left))
+    if clock[SWAPS] % 2 == 0:
+        share = params.swap_share * (1.0 - turn / params.swaps)
+        fade_weakest(state, plan, wide, params, max(int(full * (1.0 - share)), 1))
+        clock[SWAPS] += 1
+    else:
+        added = 0
+        if edges < full:
+            quota = max(1, int(params.growth_rate * edges))
+            added = grow_by_gain(state, plan, wide, log, params, full - edges, quota)
+        if added == 0 or edges + added >= full:
+            clock[SWAPS] += 1
+
+
+@kernel
+def is_any_edge_fading(state):
+    """Is an edge still fading? A network is not stable before all fading edges are gone."""
+    for e in range(state.network.counts[N_EDGES]):
+        if state.network.edges[e].source >= 0 and state.edge_life[e].fading:
+            return True
+    return False
+
+
+@kernel
+def end_step(state, plan, wide, log, params):
+    """Change the phase where its end is reached, and advance the clock."""
+    clock = state.clock
+    if params.ordering != GAIN:
+        if clock[PHASE] == GROWING:
+            if out_of_time(state, params):
+                finish_growth(state, log, params)
+            else:
+                apply_patience(state, plan, log, params)
+    elif clock[PHASE] < SETTLING and clock[STEP] + 1 >= params.max_steps:
+        begin_settling(state, plan, wide, log, params)
+    settled = clock[STEP] + 1 - clock[PHASE_START] >= params.settle_steps
+    if clock[PHASE] == SETTLING and settled and not is_any_edge_fading(state):
+        enter_phase(state, log, STABLE)
+    clock[STEP] += 1
+
+
+@kernel
+def has_capacity_for_step(state, log, params):
+    """Have the arrays room for everything that one step may add?"""
+    net = state.network
+    if params.ordering == V1:
+        outputs = net.counts[N_OUTPUTS]
+        return has_room(state, log, outputs, outputs)
+    if params.ordering == UNRESTRICTED:
+        edges, units = net.counts[N_EDGES], net.counts[N_UNITS]
+        return has_room(state, log, edges, edges + 2 * units)
+    edges = count_edges(net)
+    few = max(2 * MAX_ORDER, int(params.growth_rate * edges))
+    if params.breadth > 0:
+        few = max(few, edges, net.counts[N_OUTPUTS] * min(net.counts[N_INPUTS], MAX_INPUTS_AT_ONCE))
+    return has_room(state, log, few, few)
