@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from dirad.engine import Progress, run_all
 from dirad.estimators import DIRADClassifier
-from dirad.estimators.warm_up import warm_up
+from dirad.estimators.progress import load_kernels
 from dirad.streams.averages import deviation, mean
 from experiments.baselines.logistic import full_logistic
 from experiments.baselines.pruned_mlp import pruned_mlp
@@ -52,7 +52,7 @@ def run(
         return float(np.mean(np.asarray(answers) == data.y_test))
 
     if method == "DIRAD":
-        warm_up()  # a new process loads the kernels, which is not the network's doing
+        load_kernels()  # a new process loads the kernels, which is not the network's doing
     start = time.process_time()  # of this process: other work on the machine does not count
     if method == "DIRAD":
         model = DIRADClassifier(random_state=seed, **{"max_edges": size, **(changes or {})})

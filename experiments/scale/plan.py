@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dirad.engine import Progress
-from dirad.estimators.warm_up import warm_up
+from dirad.estimators.progress import load_kernels
 from experiments.result_cache import ResultCache
 from experiments.scale.clock import alone
 from experiments.scale.growth import Row, measure_edges, measure_inputs
@@ -131,7 +131,7 @@ def _by_part(jobs: Sequence[Job], made: Sequence[Mapping]) -> dict[str, list[Row
 
 
 def _measured(part: str, kind: str, sizes: Sizes, extent: Extent, seed: int) -> Measured:
-    warm_up()
+    load_kernels()
     if part == "models":
         rows = measure_models(kind, sizes, extent.routed, extent.batches, seed)
     elif part == "samples":

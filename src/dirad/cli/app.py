@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130  # exit codes
-COMPILING = "compiling kernels, once per version (two or three minutes)"
-COMPILING_AFTER = 4.0  # seconds; loading them from the cache takes less
 PICTURE_DOTS = 150  # per inch
 
 app = App(
@@ -275,24 +272,10 @@ def _check_folder(folder: Path) -> None:
 
 
 def warm_up(output: Output, *presets: str) -> None:
-    """Load the kernels; if that takes longer than a cache does, say what is going on."""
-    from dirad.estimators.warm_up import warm_up as load_kernels
+    """Load the kernels of presets, with a progress bar where they must be compiled first."""
+    from dirad.estimators.progress import load_kernels
 
-    console = stderr(output)
-    with console.status("loading kernels") as status:
-
-        def tell() -> None:
-            console.print(COMPILING)
-            status.update(COMPILING)
-
-        timer = threading.Timer(COMPILING_AFTER, tell)
-        timer.daemon = True
-        timer.start()
-        try:
-            for preset in presets or ("default",):
-                load_kernels(preset)
-        finally:
-            timer.cancel()
+    load_kernels(*presets, verbose=not output.quiet)
 
 
 def deliver(outcome: Outcome, common: Common, show: bool = True) -> None:

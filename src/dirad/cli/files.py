@@ -69,21 +69,22 @@ def encoder_of(found: "ModelFile", path: Path) -> "Encoder":
         raise ModelError(f"{path}: not a valid encoder: a number is too large") from error
     except ValueError as error:
         raise ModelError(f"{path}: {error}") from error
-    problem = _mismatch(encoder, found.model)
+    problem = _mismatch(encoder, found.fitted)
     if problem:
         raise ModelError(f"{path}: its columns do not fit its model ({problem})")
     return encoder
 
 
 def _mismatch(encoder: "Encoder", model: Any) -> str:
-    """Say why an encoder cannot belong to a model; empty if it can."""
+    """Say why an encoder cannot belong to a saved model; empty if it can."""
+    classes = getattr(model.answers, "classes_", None)
     names, target = encoder.feature_names, encoder.target
     if len(names) != model.n_features_in_:
         return f"{len(names)} names for {model.n_features_in_} inputs"
-    if (target.task == "regression") == hasattr(model, "classes_"):
-        return f"{target.task}, by a {type(model).__name__}"
+    if (target.task == "regression") == (classes is not None):
+        return f"{target.task}, by a {model.estimator}"
     kind = {"number": int, "boolean": bool, "category": str}[target.kind]
-    if any(type(label) is not kind for label in getattr(model, "classes_", np.zeros(0)).tolist()):
+    if classes is not None and any(type(label) is not kind for label in classes.tolist()):
         return f"other classes than {target.kind}"
     return ""
 
@@ -157,11 +158,11 @@ def model_rows(model: Any) -> list[dict[str, Any]]:
 
 def require_begun(found: "ModelFile", path: Path) -> None:
     """Refuse a continual model that has not learned anything yet."""
-    model = found.model
-    if not getattr(model, "models_", (model,)):
+    stream = getattr(found.fitted, "_stream", None)
+    if stream is not None and not stream.system.models:
         raise Usage(
-            f"{path} has no model yet: {len(model._state.waiting[0])} rows wait for a batch of "
-            f"{model._state.system.settings.l0.batch_size}; dirad learn {path} --finish learns them"
+            f"{path} has no model yet: {len(stream.waiting[0])} rows wait for a batch of "
+            f"{stream.system.settings.l0.batch_size}; dirad learn {path} --finish learns them"
         )
 
 

@@ -79,7 +79,8 @@ def predict(
     found = read(model)
     encoder = encoder_of(found, model)
     require_begun(found, model)
-    _check_model(found.model, model, extra)
+    answers = found.fitted.answers
+    _check_model(answers, model, extra)
     _check_output(output, (data, model), extra, talk)
     table = open_data(data, reading)
     tell_ignored(encoder, table, talk)
@@ -92,7 +93,7 @@ def predict(
     ):
         for chunk in table.chunks(ROWS):
             X = encoder.transform(chunk, unseen)
-            columns = _predictions(found.model, X, extra)
+            columns = _predictions(answers, X, extra)
             writer.write(columns)
             if has_targets:
                 y = encoder.targets(chunk, unlabelled=True, new_classes=True)

@@ -9,20 +9,13 @@ can write into it.
 import hashlib
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import RLock
 from typing import Any
-
-from numba.core import config as _config
-
-try:
-    from dirad.core.whole_program import Kernel
-except ImportError:  # a version of Numba with other internals
-    from numba.core.registry import CPUDispatcher as Kernel
-
-config: Any = _config  # its settings are made at run time, unseen by type checkers
 
 # Vectorizes sums but keeps NaN and infinity checks meaningful (fastmath=True would not).
 SAFE_FAST_MATH = {"reassoc", "nsz", "contract", "arcp"}
@@ -94,13 +87,59 @@ def _made_private(folder: Path, root_too: bool) -> bool:
 CACHE_FOLDER = _safe_cache_folder()
 
 
-def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+class PendingKernel:
+    """A kernel before any kernel is called: Numba takes long to import, and is needed only then."""
+
+    loaded = False  # is Numba in use?
+    everyone: list["PendingKernel"] = []  # noqa: RUF012 (of all instances)
+    lock = RLock()
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self.function = function
+        self.options = options
+        self.compiled: Any = None
+        self.everyone.append(self)
+
+    def __call__(self, *args: Any) -> Any:
+        return self._load()(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._load(), name)
+
+    def _load(self) -> Any:
+        """Replace all pending kernels of this package by kernels of Numba; return this one.
+
+        Numba compiles what the globals of a kernel's module refer to, so that these are replaced.
+        """
+        with self.lock:
+            if self.compiled is None:
+                PendingKernel.loaded = True
+                for one in self.everyone:
+                    one.compiled = _compiled(one.function, one.options)
+                self.everyone.clear()
+                for name, module in list(sys.modules.items()):
+                    if name.partition(".")[0] == __name__.partition(".")[0]:
+                        own = {k: v for k, v in vars(module).items() if type(v) is PendingKernel}
+                        vars(module).update({k: v.compiled for k, v in own.items()})
+        return self.compiled
+
+
+def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     """Return a function compiled when it is first called; cached on disk where there is a folder.
 
     Numba fixes a function's cache folder when the function is decorated, and only then.
     """
+    from numba.core import config as numba_config
+
+    config: Any = numba_config  # its settings are made at run time, unseen by type checkers
     if config.DISABLE_JIT:
         return function
+    try:
+        from dirad.core.whole_program import Kernel
+    except ImportError:  # a version of Numba with other internals
+        from numba.core.registry import CPUDispatcher as Kernel
     settings = {"nopython": True, "error_model": "numpy", "nogil": True, **options}
     result = Kernel(function, {}, settings)
     if CACHE_FOLDER:
@@ -113,9 +152,15 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     return result
 
 
+def _kernel(function: Callable[..., Any], **options: Any) -> Any:
+    if PendingKernel.loaded:
+        return _compiled(function, options)
+    return PendingKernel(function, options)
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function with fast-math that keeps NaN and infinity."""
-    return _compiled(function, fastmath=SAFE_FAST_MATH)
+    return _kernel(function, fastmath=SAFE_FAST_MATH)
 
 
 def inlined_kernel(function: Callable[..., Any]) -> Any:
@@ -124,7 +169,7 @@ def inlined_kernel(function: Callable[..., Any]) -> Any:
     For a part of a kernel that runs once per unit: as a function of its own it would count
     references to every array it is passed, which takes as long as its arithmetic.
     """
-    return _compiled(function, fastmath=SAFE_FAST_MATH, forceinline=True)
+    return _kernel(function, fastmath=SAFE_FAST_MATH, forceinline=True)
 
 
 def ordered_kernel(function: Callable[..., Any]) -> Any:
@@ -133,4 +178,4 @@ def ordered_kernel(function: Callable[..., Any]) -> Any:
     Only a product and a sum may be fused. Used where parameters are computed: the last bits of a
     network then do not depend on how the optimizer orders sums and products.
     """
-    return _compiled(function, fastmath={"contract"})
+    return _kernel(function, fastmath={"contract"})

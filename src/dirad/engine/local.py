@@ -7,9 +7,6 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
-from joblib import Parallel, delayed, parallel_config
-from threadpoolctl import threadpool_limits
-
 from dirad.engine.dealing import parts_for
 
 Item = TypeVar("Item")
@@ -23,6 +20,10 @@ class Local:
         self, function: Callable[..., Result], jobs: Sequence[Sequence[Any]], workers: int
     ) -> Iterator[tuple[int, Result]]:
         """Yield (number, result) of each job as it is done, by so many processes."""
+        # Imported late: threads of one model need neither.
+        from joblib import Parallel, delayed, parallel_config
+        from threadpoolctl import threadpool_limits
+
         if workers <= 1:
             with threadpool_limits(1):
                 for number, job in enumerate(jobs):

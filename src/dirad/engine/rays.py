@@ -18,7 +18,6 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from dirad.engine.choice import using
 from dirad.engine.dealing import parts_for
@@ -179,6 +178,8 @@ def stored(ray: Any, jobs: Sequence[Sequence[Any]]) -> list[list[Any]]:
 
 def single_threaded(function: Callable[..., Result], *job: Any) -> Result:
     """Return ``function(*job)``, of arguments that may be written, by one thread."""
+    from threadpoolctl import threadpool_limits
+
     with threadpool_limits(1):
         return function(*copy.deepcopy(job))
 

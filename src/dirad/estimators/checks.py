@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
-_validate: Any = validate_data  # its declared types are narrower than what it takes
 INT64, UINT64 = np.iinfo(np.int64), np.iinfo(np.uint64)
 # Weights count relative to each other; beyond this range float32 could not hold their sums.
 WEIGHT_EXPONENT = 20
@@ -14,10 +12,13 @@ WEIGHT_EXPONENT = 20
 
 def checked_inputs(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """Return X, or X and y, as scikit-learn validates them; masked values are refused."""
+    from sklearn.utils.validation import validate_data  # answers of a saved model do not need it
+
     refuse_masked("X", X)
     refuse_masked("y", y)
     with np.errstate(over="ignore", invalid="ignore"):  # to be finite is tested by a sum
-        return _validate(estimator, X, y, dtype=np.float64, **options)
+        validate: Any = validate_data  # its declared types are narrower than what it takes
+        return validate(estimator, X, y, dtype=np.float64, **options)
 
 
 def refuse_masked(name: str, values: Any) -> None:
@@ -66,6 +67,8 @@ def checked_weights(
 
     Very large and very small weights are rescaled by a power of two: only their ratios count.
     """
+    from sklearn.utils.validation import _check_sample_weight
+
     refuse_masked(what, sample_weight)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weight < 0).any():

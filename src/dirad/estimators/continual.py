@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dirad.engine import threads_for
+from dirad.estimators.answering import StreamAnswers
 from dirad.estimators.checks import checked_inputs, checked_labels, without_label
 from dirad.estimators.stream_checks import (
     check_label_type,
@@ -290,29 +291,23 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, in the order of `classes_`."""
-        state, X = self._asked(X)
-        return state.probabilities(X)
+        return self._answers.predict_proba(self._checked(X))
 
     def predict(self, X: Any) -> NDArray:
         """Return the most probable class of each sample."""
-        state, X = self._asked(X)
-        if not len(state.classes):
-            raise ValueError("no label was seen yet, so there is no class to predict")
-        return state.classes[np.argmax(state.probabilities(X), axis=1)]
+        return self._answers.predict(self._checked(X))
 
     def route(self, X: Any) -> NDArray[np.int64]:
         """Return the number of the model that answers each sample (`models_[i].number`)."""
-        state, X = self._asked(X)
-        return state.system.answer(X).route
+        return self._answers.route(self._checked(X))
 
     def novelty(self, X: Any) -> NDArray[np.float64]:
-        """Return how new each sample is to the best of all models: higher is newer.
+        """Return how new each sample is to the model that knows it best: higher is newer.
 
         `default`: standard deviations above the mean of the logarithm of the prediction error on
         samples like those learned. `paper`: the share of conflicted nodes.
         """
-        state, X = self._asked(X)
-        return state.system.novelty(X)
+        return self._answers.novelty(self._checked(X))
 
     def is_known(self, X: Any, false_alarms: float = 0.05) -> NDArray[np.bool_]:
         """Return whether some model knows each sample.
@@ -320,18 +315,25 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         `false_alarms` is the share of samples of known tasks that are called unknown (`paper`: its
         own rule decides, the share of conflicted nodes against T_SV).
         """
-        state, X = self._asked(X)
+        X = self._checked(X)
         if not 0 < false_alarms < 1:
             raise ValueError(f"false_alarms must be between 0 and 1, got {false_alarms!r}")
-        return state.system.is_known(X, false_alarms)
+        return self._answers.is_known(X, false_alarms)
 
     def conflicts(self, X: Any) -> NDArray[np.bool_]:
         """Return which inputs contradict their prediction: (samples, features).
 
         By the model that the sample is routed to; inputs that it does not predict do not count.
         """
-        state, X = self._asked(X)
-        return state.system.conflicts(X)
+        return self._answers.conflicts(self._checked(X))
+
+    @property
+    def _answers(self) -> StreamAnswers:
+        return StreamAnswers(self._state)
+
+    def _checked(self, X: Any) -> NDArray:
+        check_is_fitted(self)
+        return checked_inputs(self, X, reset=False)
 
     @property
     def events_(self) -> list[Event]:
@@ -375,16 +377,3 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         """The last complete state."""
         check_is_fitted(self)
         return self._stream
-
-    def _asked(self, X: Any) -> tuple[StreamState, NDArray]:
-        """Return the last complete state, and the inputs to answer."""
-        state = self._state
-        X = checked_inputs(self, X, reset=False)
-        if not state.system.models and state.system.opened:
-            raise ValueError("all models were removed: give more samples")
-        if not state.system.models:
-            raise ValueError(
-                f"{type(self).__name__} has no model yet: fewer samples than one batch "
-                f"({state.system.settings.l0.batch_size}) were seen; give more, or call finish()"
-            )
-        return state, state.system.bounded(X)

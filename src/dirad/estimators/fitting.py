@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from dirad.core.magnitudes import center_and_spread
 from dirad.core.network import Network
-from dirad.estimators.progress import ProgressBar, compilation_progress
 from dirad.growth.adapt import Adaptation, Data, WorkspacePool, is_stable, new_data, warm_up
 from dirad.growth.state import PHASE, State, new_state
 from dirad.history import GROWING, History
@@ -174,13 +173,15 @@ class Fit:
         fitted, held_out = self._parts(samples)
         data = new_data(fitted.X, fitted.targets, self.params, fitted.weight)
         stop = self._last_step if steps is None else min(self.state.step + steps, self._last_step)
+        from dirad.estimators.progress import ProgressBar, compilation_progress
+
         with compilation_progress(verbose):
             warm_up(self.params.precision)
         with ProgressBar(self.params, verbose) as bar:
             self._advance(data, stop, held_out, bar)
         return fitted.X
 
-    def _advance(self, data: Data, stop: int, held_out: Samples | None, bar: ProgressBar) -> None:
+    def _advance(self, data: Data, stop: int, held_out: Samples | None, bar: Any) -> None:
         adaptation = Adaptation(self.state, self._limited)
         pool = WorkspacePool(self.params, len(data.inputs))
         while adaptation.state.step < stop and not adaptation.stable:

@@ -18,15 +18,14 @@ from dirad.core.magnitudes import center_and_spread, check_range
 from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, TRANSFER, Network, output_units
 from dirad.core.order import new_plan
 from dirad.core.propagate import backward, forward, load_batch, new_workspace
+from dirad.estimators.answering import ClassAnswers, ValueAnswers
 from dirad.estimators.checks import checked_inputs, checked_labels, checked_weights, refuse_masked
 from dirad.estimators.fitting import Fit, Samples
 from dirad.estimators.transaction import transaction, writable_copy
 from dirad.history import History
-from dirad.inference import respond
 from dirad.params import Params, preset
 
 LEAST_SPREAD = 1e-300  # of an input: the weights are its inverse
-SHRINK_BITS = 32  # powers of two by which an input that makes an answer overflow is made smaller
 _CONSTANTS = tuple(field.name for field in fields(Params))
 
 
@@ -124,23 +123,6 @@ def _check_finite(estimator: Any) -> None:
     if not (np.isfinite(network.edges["weight"]).all() and np.isfinite(network.bias).all()):
         hint = "scale the inputs to [0, 1]" if estimator.preset == "paper" else "rescale the data"
         raise ValueError(f"the fit diverged: a weight is infinite or not a number; {hint}")
-
-
-def _answers(network: Network, X: NDArray) -> NDArray[np.float64]:
-    """Return the outputs for each row.
-
-    Where inputs are so large that the arithmetic overflows, they are made smaller until it does
-    not: the answer is that of a less extreme sample in the same direction.
-    """
-    answers = respond(network, X)
-    bad = np.flatnonzero(~np.isfinite(answers).all(axis=1))
-    limit = np.abs(X[bad]).max(axis=1, keepdims=True, initial=0.0)
-    while len(bad):
-        limit = np.ldexp(limit, -SHRINK_BITS)
-        answers[bad] = respond(network, np.clip(X[bad], -limit, limit))
-        left = ~np.isfinite(answers[bad]).all(axis=1) & (limit[:, 0] > 0)
-        bad, limit = bad[left], limit[left]
-    return answers
 
 
 def _check_range(estimator: Any, X: NDArray) -> None:
@@ -313,10 +295,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         """Return the probability of each class, one row per sample."""
         check_is_fitted(self)
         X = checked_inputs(self, X, reset=False)
-        answers = _answers(self.network_, X)
-        if answers.shape[1] == 1:
-            return np.hstack([1.0 - answers, answers])
-        return answers / np.maximum(answers.sum(axis=1, keepdims=True), 1e-300)
+        return ClassAnswers(self.network_, self.classes_).predict_proba(X)
 
     def predict(self, X: Any) -> NDArray:
         """Return the most probable class of each sample."""
@@ -441,12 +420,8 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         """Return the predicted target of each sample."""
         check_is_fitted(self)
         X = checked_inputs(self, X, reset=False)
-        with np.errstate(over="ignore", invalid="ignore"):
-            answers = respond(self.network_, X) * self.target_scale_ + self.target_offset_
-        lost = ~np.isfinite(answers).all(axis=1)
-        if lost.any():
-            raise ValueError(f"X, row {int(np.argmax(lost))}: the answer is beyond float64")
-        return answers[:, 0] if self._single_column else answers
+        scale, offset = self.target_scale_, self.target_offset_
+        return ValueAnswers(self.network_, scale, offset, self._single_column).predict(X)
 
 
 def _with_output_scale(network: Network, offset: NDArray, spread: NDArray) -> Network:

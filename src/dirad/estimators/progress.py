@@ -11,9 +11,11 @@ from rich.console import Console
 from rich.errors import LiveError
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from dirad.engine import current
+from dirad.growth.adapt import warm_up
 from dirad.growth.state import PHASE, SMOOTHED, State
 from dirad.history import PHASE_NAMES
-from dirad.params import Params
+from dirad.params import Params, preset
 
 COMPILING = "Compiling the kernels for this machine, once"
 FUNCTIONS = 230  # approximate number of functions that are compiled: the length of the bar
@@ -99,3 +101,15 @@ class _CompilationBar(Listener):
         """Remove the bar from the terminal."""
         if self.progress.live.is_started:
             self.progress.stop()
+
+
+def load_kernels(*presets: str, verbose: bool = False) -> None:
+    """Compile the kernels of presets, or load them from the disk cache, with a progress bar.
+
+    Here and on every other machine that takes part. Call this before work is spread over processes:
+    with an empty cache each of them would compile.
+    """
+    with compilation_progress(verbose):
+        for precision in {preset(name).precision for name in presets or ("default",)}:
+            warm_up(precision)
+            current().on_every_node(warm_up, precision)

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from safetensors.numpy import save as serialized
 from dirad.atomic import replacing
 from dirad.storage.codecs import ArrayStore
 from dirad.storage.errors import ModelError
-from dirad.storage.models import ESTIMATORS
+from dirad.storage.models import ESTIMATORS, Fitted
 from dirad.storage.upgrade import upgraded
 
 HEADER = "dirad"  # the one entry of the header: a second one would come in random order
@@ -32,9 +33,17 @@ VERSION = 3  # of the file format; a reader takes its own and older ones
 class ModelFile:
     """What a model file holds."""
 
-    model: Any  # a DIRADClassifier, DIRADRegressor or PREVALClassifier
+    fitted: Fitted  # what the file says of the model
     encoder: Mapping[str, Any] | None = None  # how a table becomes inputs, if it came from one
     provenance: Mapping[str, Any] = field(default_factory=dict)  # where it comes from
+
+    @cached_property
+    def model(self) -> Any:
+        """The estimator: a DIRADClassifier, DIRADRegressor or PREVALClassifier."""
+        try:
+            return self.fitted.build()
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ModelError(f"the options do not fit the estimator ({error})") from error
 
 
 def save(
@@ -107,7 +116,11 @@ def packed(
 
 def load(path: str | Path) -> Any:
     """Return the estimator that `save` wrote; what is no such file is a `ModelError`."""
-    return read(path).model
+    file = read(path)
+    try:
+        return file.model
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
 
 
 def read(path: str | Path) -> ModelFile:
@@ -165,12 +178,12 @@ def _unpacked(found: Mapping[str, Any], arrays: dict[str, NDArray]) -> ModelFile
     try:
         found = upgraded(dict(found))
         store = ArrayStore(arrays, found["shared"])
-        model = ESTIMATORS[name].unpack(found["tree"], store, "model")
+        fitted = ESTIMATORS[name].unpack(found["tree"], store, "model")
     except (ModelError, RecursionError):
         raise
     except Exception as error:  # whatever a crafted description brings about, it is no model
         raise ModelError(f"the description makes no sense ({error})") from error
-    return ModelFile(model, encoder, found["provenance"])
+    return ModelFile(fitted, encoder, found["provenance"])
 
 
 def text_of(description: Mapping[str, Any]) -> str:

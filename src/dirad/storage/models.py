@@ -1,15 +1,15 @@
 """Estimators as they stand in a model file."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dirad.engine import threads_for
-from dirad.estimators.continual import PREVALClassifier
+from dirad.estimators.answering import ClassAnswers, StreamAnswers, ValueAnswers
 from dirad.estimators.fitting import BICStopping, Fit, Scale
-from dirad.estimators.growing import DIRADClassifier, DIRADRegressor
 from dirad.estimators.stream_state import StreamState
 from dirad.preval.buffer import UNLABELLED
 from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Plain, Real, Text
@@ -139,7 +139,7 @@ def check_grown(model: Any) -> None:
     must(names is None or len(names) == inputs, "names of other inputs")
 
 
-def check_classifier(model: DIRADClassifier) -> None:
+def check_classifier(model: Any) -> None:
     """Refuse a classifier whose outputs are not its classes."""
     check_grown(model)
     binary = len(model.classes_) == 2 and model.preset != "paper"
@@ -147,7 +147,7 @@ def check_classifier(model: DIRADClassifier) -> None:
     must(len(model.classes_) > 1 and model.network_.n_outputs == outputs, "outputs and classes")
 
 
-def check_regressor(model: DIRADRegressor) -> None:
+def check_regressor(model: Any) -> None:
     """Refuse a regressor whose outputs are not its targets."""
     check_grown(model)
     must(len(model.target_scale_) == model.network_.n_outputs, "outputs and targets differ")
@@ -175,30 +175,46 @@ def check_preval(model: Any) -> None:
     must(model._stream.system.n_inputs == model.n_features_in_, "the system has other inputs")
 
 
+class Fitted(SimpleNamespace):
+    """What a file holds of an estimator, as attributes: its options, and what fitting gave it."""
+
+    estimator: str  # the name of its class
+    options: dict[str, Any]
+    attributes: dict[str, Any]
+
+    @property
+    def answers(self) -> ClassAnswers | ValueAnswers | StreamAnswers:
+        """How the model answers; it needs neither scikit-learn nor Numba."""
+        return ANSWERS[self.estimator](self)
+
+    def build(self) -> Any:
+        """Return the estimator."""
+        import dirad.estimators
+
+        result = getattr(dirad.estimators, self.estimator)(**self.options)
+        for name, value in self.attributes.items():
+            setattr(result, name, value)
+        if self.estimator == "PREVALClassifier":
+            result._stream.system.threads = threads_for(result.n_jobs)
+        else:
+            network = result.network_
+            result.n_edges_, result.n_hidden_ = network.n_edges, network.n_hidden
+            result.n_parameters_ = network.n_parameters
+        return result
+
+
 class Estimator(Object):
-    """An estimator: its options, and what fitting gave it.
+    """An estimator: its options, and what fitting gave it. Names of features may be missing."""
 
-    `complete` sets what follows from the attributes. Names of features may be missing.
-    """
-
-    def __init__(
-        self,
-        cls: type,
-        fitted: dict[str, Codec],
-        complete: Callable[[Any], None],
-        check: Callable[[Any], None],
-    ) -> None:
-        self.cls = cls
-        self.complete = complete
+    def __init__(self, name: str, fitted: dict[str, Codec], check: Callable[[Any], None]) -> None:
+        self.name = name
         super().__init__(self._made, {"options": Options()} | fitted, check)
 
-    def _made(self, options: dict[str, Any], **attributes: Any) -> Any:
-        result = self.cls(**options)
-        for name, value in attributes.items():
-            if name != "feature_names_in_" or value is not None:
-                setattr(result, name, value)
-        self.complete(result)
-        return result
+    def _made(self, options: dict[str, Any], **attributes: Any) -> Fitted:
+        if attributes.get("feature_names_in_") is None:
+            del attributes["feature_names_in_"]
+        extra = {"estimator": self.name, "options": options, "attributes": attributes}
+        return Fitted(**{**options, **attributes, **extra})
 
     def pack(self, value: Any, store: ArrayStore, path: str) -> dict:
         options = {"options": value.get_params(deep=False)}
@@ -206,18 +222,6 @@ class Estimator(Object):
             name: codec.pack(options.get(name, getattr(value, name, None)), store, f"{path}/{name}")
             for name, codec in self.fields.items()
         }
-
-
-def count_parts(model: Any) -> None:
-    """Set the counts of a grown network."""
-    network = model.network_
-    model.n_edges_, model.n_hidden_ = network.n_edges, network.n_hidden
-    model.n_parameters_ = network.n_parameters
-
-
-def set_threads(model: PREVALClassifier) -> None:
-    """Let a system use the threads of the machine it is on."""
-    model._stream.system.threads = threads_for(model.n_jobs)
 
 
 STREAM = Object(
@@ -230,11 +234,9 @@ STREAM = Object(
     },
     check_stream,
 )
-CLASSIFIER = Estimator(
-    DIRADClassifier, GROWN | {"classes_": Labels()}, count_parts, check_classifier
-)
+CLASSIFIER = Estimator("DIRADClassifier", GROWN | {"classes_": Labels()}, check_classifier)
 REGRESSOR = Estimator(
-    DIRADRegressor,
+    "DIRADRegressor",
     GROWN
     | {
         "_single_column": Flag(),
@@ -243,13 +245,11 @@ REGRESSOR = Estimator(
         "target_offset_": Array(REAL, "outputs"),
         "target_scale_": Array(REAL, "outputs"),
     },
-    count_parts,
     check_regressor,
 )
 PREVAL = Estimator(
-    PREVALClassifier,
+    "PREVALClassifier",
     {"_stream": STREAM, "n_features_in_": Int(1), "feature_names_in_": Maybe(Labels())},
-    set_threads,
     check_preval,
 )
 
@@ -257,4 +257,11 @@ ESTIMATORS: dict[str, Object] = {
     "DIRADClassifier": CLASSIFIER,
     "DIRADRegressor": REGRESSOR,
     "PREVALClassifier": PREVAL,
+}
+ANSWERS: dict[str, Callable[[Fitted], Any]] = {
+    "DIRADClassifier": lambda one: ClassAnswers(one.network_, one.classes_),
+    "DIRADRegressor": lambda one: ValueAnswers(
+        one.network_, one.target_scale_, one.target_offset_, one._single_column
+    ),
+    "PREVALClassifier": lambda one: StreamAnswers(one._stream),
 }
