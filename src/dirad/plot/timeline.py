@@ -94,10 +94,10 @@ def _draw_tasks(axes: Axes, moments: Sequence[Any], classes: Sequence[Sequence[A
 
 def _runs(moments: Sequence[Any]) -> list[tuple[int, int, int]]:
     """Return (first batch, last batch, task) of runs mainly of one task; -1 if of several."""
-    whose = [m.task if m.shares[m.task] >= MAINLY else -1 for m in moments]
+    tasks = [m.task if m.shares[m.task] >= MAINLY else -1 for m in moments]
     runs = []
-    for task, places in itertools.groupby(range(len(whose)), whose.__getitem__):
-        batches = list(places)
+    for task, run in itertools.groupby(range(len(tasks)), tasks.__getitem__):
+        batches = list(run)
         runs.append((batches[0], batches[-1], task))
     return runs
 
