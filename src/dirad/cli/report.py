@@ -35,10 +35,7 @@ def report(
         Path | None, Parameter(help="A data file, whose rows can be chosen on the page.")
     ] = None,
     title: str | None = None,
-    shape: Annotated[
-        tuple[int, int] | None,
-        Parameter(negative="", help="If inputs are pixels of images: their rows and columns."),
-    ] = None,
+    shape: Annotated[tuple[int, int] | None, Parameter(negative="")] = None,
     reading: Reading = DETECTED,
     talk: Output = TALKATIVE,
 ) -> None:
@@ -58,6 +55,8 @@ def report(
         The page to write.
     title
         The title of the page [default: what the model predicts].
+    shape
+        If inputs are pixels of images: their rows and columns.
     """
     from dirad.report.page import write_page
     from dirad.storage import read
