@@ -285,7 +285,7 @@ class Builder:
         of_output = Transfer.LOGISTIC if transfer == core.LOGISTIC else Transfer.LINEAR
         edges = InEdges(network)
 
-        for level in _levels(network):
+        for level in levels(network):
             hidden = level[units["kind"][level] == MODULATORY]
             outputs = level[units["kind"][level] == OUTPUT]
             for some, kind in ((hidden, Transfer.MODULATED), (outputs, of_output)):
@@ -311,7 +311,7 @@ class Builder:
         return pruned(self.whole(results))
 
 
-def _levels(network: Network) -> list[NDArray[np.int64]]:
+def levels(network: Network) -> list[NDArray[np.int64]]:
     """Return the units in groups, each of which depends on earlier groups only.
 
     Outputs that feed no other node come last, by column.

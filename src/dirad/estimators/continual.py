@@ -10,7 +10,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dirad.engine import threads_for
-from dirad.estimators.answering import StreamAnswers
 from dirad.estimators.checks import checked_inputs, checked_labels, without_label
 from dirad.estimators.stream_checks import (
     check_label_type,
@@ -18,7 +17,7 @@ from dirad.estimators.stream_checks import (
     checked_samples,
     chosen_settings,
 )
-from dirad.estimators.stream_state import StreamState
+from dirad.estimators.stream_state import StreamAnswers, StreamState
 from dirad.estimators.transaction import locked, transaction, writable_copy
 from dirad.preval.choice import new_system
 from dirad.preval.events import Event, Report

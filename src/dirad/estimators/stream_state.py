@@ -75,6 +75,55 @@ class StreamState(NamedTuple):
         return result
 
 
+class StreamAnswers(NamedTuple):
+    """The answers of a system of models."""
+
+    state: StreamState
+
+    @property
+    def classes_(self) -> NDArray:
+        """All classes seen, sorted."""
+        return self.state.classes
+
+    def predict_proba(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the probability of each class, in the order of `classes_`."""
+        return self.state.probabilities(self._bounded(X))
+
+    def predict(self, X: NDArray) -> NDArray:
+        """Return the most probable class of each sample."""
+        X = self._bounded(X)
+        if not len(self.state.classes):
+            raise ValueError("no label was seen yet, so there is no class to predict")
+        return self.state.classes[np.argmax(self.state.probabilities(X), axis=1)]
+
+    def route(self, X: NDArray) -> NDArray[np.int64]:
+        """Return the number of the model that answers each sample."""
+        return self.state.system.answer(self._bounded(X)).route
+
+    def novelty(self, X: NDArray) -> NDArray[np.float64]:
+        """Return how novel each sample is to the model that knows it best."""
+        return self.state.system.novelty(self._bounded(X))
+
+    def is_known(self, X: NDArray, false_alarms: float) -> NDArray[np.bool_]:
+        """Return whether some model knows each sample, at this rate of false alarms."""
+        return self.state.system.is_known(self._bounded(X), false_alarms)
+
+    def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
+        """Return which inputs contradict the prediction by each sample's model."""
+        return self.state.system.conflicts(self._bounded(X))
+
+    def _bounded(self, X: NDArray) -> NDArray:
+        system = self.state.system
+        if not system.models and system.opened:
+            raise ValueError("all models were removed: give more samples")
+        if not system.models:
+            raise ValueError(
+                "there is no model yet: fewer samples than one batch "
+                f"({system.settings.l0.batch_size}) were seen; give more, or call finish()"
+            )
+        return system.bounded(X)
+
+
 def sorted_classes(labels: Sequence[Any]) -> NDArray:
     """Return the classes that labels stand for, sorted."""
     return np.unique(np.asarray(checked_labels(list(labels))))

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.vq import kmeans2
 
 from dirad.core.network import SOFTMAX, Network
 from dirad.growth.adapt import Adaptation, Data, new_data
@@ -31,6 +30,8 @@ def find_clusters(
     A class has at most `most` clusters, and fewer where they would hold fewer than `min_samples`
     samples on average.
     """
+    from scipy.cluster.vq import kmeans2  # imported late: only training needs it
+
     result = np.zeros(len(X), np.int64)
     number = 0
     for label in np.unique(classes):

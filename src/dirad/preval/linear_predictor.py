@@ -11,7 +11,6 @@ an input varies so much more than the others that 1 − BᵀB loses its digits, 
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 MIN_REMAINDER = 1e-6  # of 1 − BᵀB, below which too many digits are lost
 
@@ -40,6 +39,8 @@ class LinearPredictor:
             if remainder.min() > MIN_REMAINDER:
                 return
         covariance = np.atleast_2d(np.cov(X.T)) if self.n > 1 else np.zeros((inputs, inputs))
+        from scipy import linalg  # imported late: only training needs it
+
         precision = linalg.inv(covariance + ridge * np.eye(inputs))
         self.weights, self.remainder = precision / np.diag(precision)[:, None], None
 
@@ -61,6 +62,8 @@ class LinearPredictor:
 
 def factor(Z: NDArray, ridge: float) -> NDArray[np.float64]:
     """Return B as above; ones, which leave no remainder, where the factorization fails."""
+    from scipy import linalg
+
     products = Z @ Z.T + max(len(Z) - 1, 1) * ridge * np.eye(len(Z))
     try:
         lower = linalg.cholesky(products, lower=True)

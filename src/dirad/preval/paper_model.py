@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from dirad.core.network import LOGISTIC, Network
 from dirad.growth.adapt import Adaptation, WorkspacePool, new_data
@@ -280,6 +279,7 @@ def normalized(outputs: NDArray) -> NDArray[np.float64]:
 
 def best_temperature(outputs: NDArray, columns: NDArray[np.int64]) -> float:
     """Return the temperature that makes the right columns most probable."""
+    from scipy.optimize import minimize_scalar  # imported late: only training needs it
 
     def cost(log_temperature: float) -> float:
         warm = tempered(outputs, float(np.exp(log_temperature)))

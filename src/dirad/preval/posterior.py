@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from dirad.preval.clusters import Clusters
@@ -57,6 +56,8 @@ def class_evidence(
 
 def fit_evidence_weights(evidence: Evidence, columns: NDArray[np.int64]) -> tuple[float, float]:
     """Return the weights that maximize the posterior of the right columns, on held-out samples."""
+    from scipy.optimize import minimize  # imported late: only training needs it
+
     rows = np.arange(len(columns))
 
     def cost(logs: NDArray) -> float:

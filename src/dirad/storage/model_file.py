@@ -21,7 +21,7 @@ from safetensors.numpy import save as serialized
 from dirad.atomic import replacing
 from dirad.storage.codecs import ArrayStore
 from dirad.storage.errors import ModelError
-from dirad.storage.models import ESTIMATORS, Fitted
+from dirad.storage.models import Fitted, codec_of
 from dirad.storage.upgrade import upgraded
 
 HEADER = "dirad"  # the one entry of the header: a second one would come in random order
@@ -89,13 +89,12 @@ def packed(
     from dirad import __version__
 
     name = type(model).__name__
-    if name not in ESTIMATORS or not hasattr(model, "n_features_in_"):
-        raise ModelError(
-            f"only fitted estimators ({', '.join(ESTIMATORS)}) can be saved, not {model!r:.80}"
-        )
+    codec = codec_of(name)
+    if codec is None or not hasattr(model, "n_features_in_"):
+        raise ModelError(f"only fitted estimators of dirad can be saved, not {model!r:.80}")
     store = ArrayStore()
     model = copy.copy(model)  # another thread may learn: all parts must be of one state
-    tree = ESTIMATORS[name].pack(model, store, "model")
+    tree = codec.pack(model, store, "model")
     description = {
         "version": VERSION,
         "model": name,
@@ -171,14 +170,15 @@ def _unpacked(found: Mapping[str, Any], arrays: dict[str, NDArray]) -> ModelFile
     if set(found) != fields:
         raise ModelError(f"the description must have {', '.join(sorted(fields))}")
     name, shared, encoder = found["model"], found["shared"], found["encoder"]
-    if not isinstance(name, str) or name not in ESTIMATORS or not isinstance(shared, list):
+    codec = codec_of(name) if isinstance(name, str) else None
+    if codec is None or not isinstance(shared, list):
         raise ModelError(f"there is no kind of model {name!r:.80}")
     if not isinstance(found["provenance"], dict) or not isinstance(encoder, dict | None):
         raise ModelError("provenance and encoder must be dictionaries")
     try:
         found = upgraded(dict(found))
         store = ArrayStore(arrays, found["shared"])
-        fitted = ESTIMATORS[name].unpack(found["tree"], store, "model")
+        fitted = codec.unpack(found["tree"], store, "model")
     except (ModelError, RecursionError):
         raise
     except Exception as error:  # whatever a crafted description brings about, it is no model

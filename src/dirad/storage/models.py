@@ -2,21 +2,21 @@
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dirad.engine import threads_for
-from dirad.estimators.answering import ClassAnswers, StreamAnswers, ValueAnswers
+from dirad.estimators.answering import ClassAnswers, ValueAnswers
 from dirad.estimators.fitting import BICStopping, Fit, Scale
-from dirad.estimators.stream_state import StreamState
-from dirad.preval.buffer import UNLABELLED
 from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Plain, Real, Text
-from dirad.storage.composites import Maybe, Object, Row, without_init
+from dirad.storage.composites import Maybe, Object, without_init
 from dirad.storage.errors import ModelError
-from dirad.storage.networks import HISTORY, INT, NETWORK, PARAMS, REAL, STATE, must
-from dirad.storage.systems import SYSTEM
+from dirad.storage.networks import HISTORY, NETWORK, PARAMS, REAL, STATE, must
+
+if TYPE_CHECKING:
+    from dirad.estimators.stream_state import StreamAnswers
 
 LARGEST = 2**30  # bytes of labels
 LABELS = "biufU"  # codecs of NumPy types that labels may have
@@ -153,28 +153,6 @@ def check_regressor(model: Any) -> None:
     must(len(model.target_scale_) == model.network_.n_outputs, "outputs and targets differ")
 
 
-def stream_state(labels: Any, **parts: Any) -> StreamState:
-    """Return the state of a stream; a file has its labels as a list."""
-    must(isinstance(labels, list), "the labels are no list")
-    return StreamState(labels=tuple(labels), **parts)
-
-
-def check_stream(stream: StreamState) -> None:
-    """Refuse a stream whose labels and codes do not fit."""
-    labels = stream.labels
-    must(len(set(labels)) == len(labels), "a label is there twice")
-    must(set(labels) == set(stream.classes.tolist()), "labels and classes differ")
-    must(stream.system.n_classes <= len(labels), "a class has no label")
-    X, y = stream.waiting
-    must(len(X) == len(y) and X.shape[1] == stream.system.n_inputs, "waiting samples do not fit")
-    must(((y >= UNLABELLED) & (y < len(labels))).all(), "a sample has no label")
-
-
-def check_preval(model: Any) -> None:
-    """Refuse a classifier of other inputs than its system."""
-    must(model._stream.system.n_inputs == model.n_features_in_, "the system has other inputs")
-
-
 class Fitted(SimpleNamespace):
     """What a file holds of an estimator, as attributes: its options, and what fitting gave it."""
 
@@ -183,9 +161,16 @@ class Fitted(SimpleNamespace):
     attributes: dict[str, Any]
 
     @property
-    def answers(self) -> ClassAnswers | ValueAnswers | StreamAnswers:
+    def answers(self) -> "ClassAnswers | ValueAnswers | StreamAnswers":
         """How the model answers; it needs neither scikit-learn nor Numba."""
-        return ANSWERS[self.estimator](self)
+        if self.estimator == "DIRADClassifier":
+            return ClassAnswers(self.network_, self.classes_)
+        if self.estimator == "DIRADRegressor":
+            scale, offset = self.target_scale_, self.target_offset_
+            return ValueAnswers(self.network_, scale, offset, self._single_column)
+        from dirad.estimators.stream_state import StreamAnswers
+
+        return StreamAnswers(self._stream)
 
     def build(self) -> Any:
         """Return the estimator."""
@@ -224,16 +209,6 @@ class Estimator(Object):
         }
 
 
-STREAM = Object(
-    stream_state,
-    {
-        "system": SYSTEM,
-        "labels": Plain(),
-        "classes": Labels(),
-        "waiting": Row(Array(REAL, "samples", "inputs"), Array(INT, "samples")),
-    },
-    check_stream,
-)
 CLASSIFIER = Estimator("DIRADClassifier", GROWN | {"classes_": Labels()}, check_classifier)
 REGRESSOR = Estimator(
     "DIRADRegressor",
@@ -247,21 +222,12 @@ REGRESSOR = Estimator(
     },
     check_regressor,
 )
-PREVAL = Estimator(
-    "PREVALClassifier",
-    {"_stream": STREAM, "n_features_in_": Int(1), "feature_names_in_": Maybe(Labels())},
-    check_preval,
-)
 
-ESTIMATORS: dict[str, Object] = {
-    "DIRADClassifier": CLASSIFIER,
-    "DIRADRegressor": REGRESSOR,
-    "PREVALClassifier": PREVAL,
-}
-ANSWERS: dict[str, Callable[[Fitted], Any]] = {
-    "DIRADClassifier": lambda one: ClassAnswers(one.network_, one.classes_),
-    "DIRADRegressor": lambda one: ValueAnswers(
-        one.network_, one.target_scale_, one.target_offset_, one._single_column
-    ),
-    "PREVALClassifier": lambda one: StreamAnswers(one._stream),
-}
+
+def codec_of(name: str) -> Object | None:
+    """Return the codec of an estimator by the name of its class; None where there is none."""
+    if name == "PREVALClassifier":
+        from dirad.storage.streams import PREVAL  # imported late: networks alone need no PREVAL
+
+        return PREVAL
+    return {"DIRADClassifier": CLASSIFIER, "DIRADRegressor": REGRESSOR}.get(name)

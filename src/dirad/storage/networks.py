@@ -4,9 +4,6 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from dirad.core.network import (
     EDGE,
@@ -24,6 +21,7 @@ from dirad.core.network import (
 from dirad.growth.adapt import Adaptation
 from dirad.growth.state import EDGE_LIFE, PHASE, STEP, UNIT_LIFE, State
 from dirad.history import KIND_NAMES, RECORD, STABLE, History
+from dirad.inference import levels
 from dirad.params import CHOICES, Params
 from dirad.storage.codecs import Array, Codec, Flag, Int, Real, Text
 from dirad.storage.composites import Object, Shared
@@ -57,15 +55,7 @@ def check_network(net: Network) -> None:
     inner = source[source >= inputs] - inputs
     must((kind[inner] != FREE).all() and (kind[term // 2] != FREE).all(), "an edge ends at no unit")
     must((kind[term[term % 2 == 1] // 2] == MODULATORY).all(), "an output has no second term")
-    must(_is_acyclic(inner, term[source >= inputs] // 2, units), "the network has a cycle")
-
-
-def _is_acyclic(source: NDArray, target: NDArray, n_units: int) -> bool:
-    """Return whether edges from unit to unit form no cycle; without Numba, which starts slowly."""
-    ones = np.ones(len(source), np.int8)
-    graph = coo_array((ones, (source, target)), shape=(n_units, n_units))
-    n_components, _ = connected_components(graph, connection="strong")
-    return n_components == n_units and not (source == target).any()
+    levels(net)  # a cycle is an error
 
 
 def check_state(state: State) -> None:
