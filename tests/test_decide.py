@@ -125,13 +125,6 @@ def test_a_label_that_only_one_model_predicts_speaks_for_it():
     assert found.model.tolist() == [4] * 30 + [7] * 30
 
 
-def test_labels_left_out_of_detection_do_not_matter():
-    y = np.where(np.arange(60) < 40, 0, 9)
-    logs = np.concatenate([usual(30), np.full(30, FAR)])
-    found = decided(judgement(4, logs), y=y, settings=DEFAULT.replace(labels_in_detection=False))
-    assert found.novel.tolist() == [False] * 30 + [True] * 30
-
-
 def test_what_an_expert_without_classes_knows_is_learned_again_when_labels_come():
     y = np.zeros(50, np.int64)
     for phase, again in ((STABLE, True), (GROWING_L0, False)):
@@ -140,6 +133,9 @@ def test_what_an_expert_without_classes_knows_is_learned_again_when_labels_come(
         assert isinstance(found, New) == again
         if again:
             assert found.novel.all()
+    without = DEFAULT.replace(labels_in_detection=False)
+    one = judgement(4, usual(50), classes=())
+    assert isinstance(decided(one, y=y, settings=without), Mixed)  # labels do not count
 
 
 def test_of_models_with_the_same_inputs_the_one_whose_labels_fit_best_takes_part():
