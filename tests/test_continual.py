@@ -123,16 +123,16 @@ def test_how_a_stream_is_cut_into_calls_changes_nothing(cuts):
         assert np.array_equal(parts._state.waiting[0], whole._state.waiting[0])
 
 
-def test_a_rule_that_no_mode_knows_is_left_to_l0():
-    """Classes that differ by a product of two inputs alone: all modes look alike."""
+def test_l0_outweighs_clusters_that_do_not_tell_classes_apart():
+    """Classes that differ only by a product of two inputs: all clusters predict alike."""
     X = np.random.default_rng(0).normal(size=(3000, 6))
     y = X[:, 0] * X[:, 1] > 0
     system = PREVALClassifier(random_state=0).fit(X[:2000], y[:2000])
     (model,) = system.models_
-    said, predicted = (-part for part in model._evidence(X[2000:]))
+    evidence = model.evaluator.evidence(X[2000:])
     alone = [
-        np.mean(np.array(model.classes)[part.argmax(axis=1)] == y[2000:])
-        for part in (said, predicted)
+        np.mean(np.array(model.classes)[part.argmin(axis=1)] == y[2000:])
+        for part in (evidence.answers, evidence.errors)
     ]
     assert alone[0] > 0.95
     assert alone[1] < alone[0] - 0.02
