@@ -613,9 +613,9 @@ def test_rows_that_were_fitted_to_are_told(capfdbinary, folder, flowers, plant, 
         assert run(capfdbinary, "report", flowers, "--data", given, "-o", page, "--quiet")[0] == 0
         html = page.read_text()
         assert said in html
-        assert f"<dd>{held_out:.4g}</dd><dt>accuracy on 30 rows that were held out<" in html
+        assert f"<dd>{held_out:.4g}</dd><dt>accuracy on 30 held-out rows<" in html
     assert run(capfdbinary, "report", flowers, "-o", page, "--quiet")[0] == 0
-    assert "accuracy on 30 rows that were held out<" in page.read_text()
+    assert "accuracy on 30 held-out rows<" in page.read_text()
     day = folder / "day2.csv"
     assert run(capfdbinary, "report", plant, "--data", day, "-o", page, "--quiet")[0] == 0
     assert "800 samples: the model was fitted to all of these rows<" in page.read_text()
