@@ -10,6 +10,7 @@ from dirad.export.c_source import CSize, Parts, check_name, header, size_of
 from dirad.export.exported import Estimator, Exported, exported
 from dirad.export.fixed_point import Fixed, fixed_program
 from dirad.export.program import Node
+from dirad.preval.expert import Expert
 
 LEAST_FLOAT = 1e-37  # smaller numbers are 0 in float
 FAR = 1e5  # spreads from 0 at which float has a hundredth of a spread left
@@ -56,8 +57,10 @@ def _spreads(model: Estimator) -> NDArray[np.float64]:
     """Return the usual deviation of each input, where it was learned."""
     if not isinstance(model, PREVALClassifier):
         return model.input_spread_
-    ones = np.ones(model.models_[0].network.n_inputs)  # the paper's models do not scale inputs
-    return np.max([getattr(one, "spread", ones) for one in model.models_], axis=0)
+    scalings = [one.evaluator.scaling for one in model.models_ if isinstance(one, Expert)]
+    if not scalings:  # the paper's models do not scale inputs
+        return np.ones(model.n_features_in_)
+    return np.max([scaling.spread for scaling in scalings], axis=0)
 
 
 def _check_float(whole: Exported, spreads: NDArray[np.float64]) -> None:
