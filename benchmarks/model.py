@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dirad.preval.buffer_model import BufferModel
-from dirad.preval.prediction import Prediction
-from dirad.preval.stream_model import StreamModel
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from dirad import inference
 from dirad.growth import adapt
-from dirad.preval import buffer_model, prediction
-from dirad.preval.choice import new_system
+from dirad.preval import l1, learner, paper_model, predictor, system
+from dirad.preval.choice import ContinualSystem, new_system
+from dirad.preval.learner import Learner
+from dirad.preval.paper import PaperSystem
+from dirad.preval.paper_model import PaperLearner
 from dirad.preval.settings import PRESETS
 from dirad.preval.system import System
 
@@ -33,27 +33,22 @@ TURNS = 3  # of each number of threads, in turns; the quickest counts
 LEAST_IN_KERNELS = 0.7  # share of a whole run
 LEAST_SPEED_UP = 1.7  # of two threads: L0 and some 200 targets, as the paper has them
 
-# What is timed, by where it is looked up and its name there; kernels first.
+# What is timed: where it is looked up, and its name there; kernels first.
 KERNELS = {
     "steps (kernel)": [(adapt, "run")],
     "answers (sparse products)": [(inference, "evaluate")],
-    "sums of squares (kernel)": [(buffer_model, "squared_sum"), (prediction, "squared_sum")],
 }
 PYTHON = {
-    "pathways: handed to kernels": [(prediction, "advance")],
-    "pathways: opened": [(Prediction, "_open")],
-    "pathways: joined": [(Prediction, "keep")],
-    "states of L0 for L1": [(Prediction, "states")],
-    "L0: handed to kernels": [(StreamModel, "_advance_l0"), (BufferModel, "_advance_l0")],
-    "modes (k-means)": [(prediction, "find_clusters")],
-    "sketches (least squares)": [(BufferModel, "_draw_sketch")],
-    "calibration": [(BufferModel, "_calibrate"), (BufferModel, "_learn_trust")],
-    "judging and routing": [
-        (System, "judge"),
-        (System, "route"),
-        (System, "route"),
-        (System, "probabilities"),
-    ],
+    "pathways: handed to kernels": [(l1, "advance_pathways")],
+    "pathways: opened": [(learner, "new_l1"), (paper_model, "new_l1")],
+    "pathways: composed": [(l1.L1Training, "finished")],
+    "states of L0 for L1": [(predictor.L0States, "of")],
+    "L0: handed to kernels": [(PaperLearner, "_advance_l0"), (Learner, "_advance_l0")],
+    "clusters (k-means)": [(l1, "find_clusters")],
+    "linear predictors": [(Learner, "_fit_early")],
+    "calibration": [(Learner, "_expert"), (Learner, "_fit_evidence_weights")],
+    "judging": [(system, "judge"), (System, "judge"), (PaperSystem, "judge")],
+    "answers": [(System, "answer"), (PaperSystem, "answer")],
     "drawing batches": [(protocol, "draw")],
 }
 REST = "all else"
@@ -110,12 +105,12 @@ def watched() -> Iterator[Stopwatch]:
             setattr(owner, attribute, function)
 
 
-def grow(preset: str, threads: int) -> System:
+def grow(preset: str, threads: int) -> ContinualSystem:
     """Return a system that learned one task."""
     data, rng = protocol.images(14), np.random.default_rng(0)
-    system = new_system(data.X_train.shape[1], protocol.CLASSES, PRESETS[preset], threads=threads)
-    protocol.learn_task(system, data, [np.flatnonzero(data.y_train == d) for d in DIGITS], rng)
-    return system
+    grown = new_system(data.X_train.shape[1], protocol.CLASSES, PRESETS[preset], threads=threads)
+    protocol.learn_task(grown, data, [np.flatnonzero(data.y_train == d) for d in DIGITS], rng)
+    return grown
 
 
 def seconds(function: Callable[..., Any], *arguments: Any) -> float:
@@ -132,16 +127,16 @@ def threads_table(console: Console) -> bool:
         table.add_column(name, justify="right")
     speed_up = {}
     for preset in PRESET_NAMES:
-        model = grow(preset, 1).models[0]  # compiles
+        (model,) = grow(preset, 1).experts  # compiles
         assert model.l1 is not None
         turns = [[seconds(grow, preset, threads) for threads in (1, 2)] for _ in range(TURNS)]
         one, two = np.min(turns, axis=0)
         speed_up[preset] = one / two
         pathways = len(model.l1.steps_taken)
-        modes = model.l1.n_clusters if model.l1.gates else 1
+        clusters = model.l1.n_clusters
         table.add_row(
             preset,
-            f"{pathways // modes:,}",
+            f"{pathways // clusters:,}",
             f"{pathways:,}",
             f"{one:.1f} s",
             f"{two:.1f} s",

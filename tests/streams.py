@@ -6,6 +6,7 @@ import numpy as np
 
 from dirad.params import preset
 from dirad.preval.choice import new_system
+from dirad.preval.predictor import Predictor
 from dirad.preval.settings import PRESETS
 
 WIDTH = 16
@@ -59,22 +60,31 @@ def learned(name, tasks, n=12_000, **options):
     return system
 
 
+def networks_of(l1):
+    """Return the networks of an L1, in training or finished."""
+    if isinstance(l1, Predictor):
+        networks = [] if l1.network is None else [l1.network]
+        return networks + ([] if l1.clusters is None else [l1.clusters.network])
+    gating = [] if l1.clusters is None else [l1.clusters.adaptation.state.network]
+    return [path.network for path in l1.pathways] + gating
+
+
 def digest(system):
     """Return a hash of every number that a system's models hold."""
     result = hashlib.sha256()
     for model in system.models:
         arrays = [*model.network, model.history.error, model.history.events]
         if model.l1 is not None:
-            networks = [path.adaptation.state.network for path in model.l1.pathways]
-            networks += [model.l1.gates.network] if model.l1.gates is not None else []
-            networks += [model.l1.network] if model.l1.network is not None else []
-            arrays += [array for network in networks for array in network]
-            arrays += [model.l1.low, model.l1.span, model.l1.targets]
-        if model.known is not None:
-            arrays += [model.known.mean, model.known.deviation]
+            arrays += [array for network in networks_of(model.l1) for array in network]
+            arrays += [model.l1.states.offset, model.l1.states.spread, model.l1.targets]
+        if model.error_stats is not None:
+            arrays += [model.error_stats.mean, model.error_stats.deviation]
         for array in arrays:
             result.update(np.ascontiguousarray(array).tobytes())
-        result.update(repr((model.phase, model.classes, getattr(model, "trust", 0))).encode())
+        learned = getattr(model, "evaluator", model)
+        weights = getattr(learned, "evidence_weights", None)
+        temperature = getattr(model, "temperature", None)
+        result.update(repr((model.phase, list(model.classes), weights, temperature)).encode())
     result.update(
         repr([(e.batch, e.kind, e.model, e.evidence) for e in system.journal.events]).encode()
     )

@@ -1,32 +1,34 @@
-"""What is usual: deviates, chances, the sketch, the buffer, the gates, against naive twins."""
+"""Calibration, linear predictor, buffer, clusters and source selection, against naive twins."""
 
 import numpy as np
 import pytest
-from dirad.preval.buffer_model import BufferModel, Look, power_mean
-from dirad.preval.prediction import Pathway, Prediction, alone, gated, likeliest
-from dirad.preval.scale import Scale
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, kstest
 
+from dirad.core.compose import GatedPart, compose_gated, gated_parts
 from dirad.core.network import LINEAR
-from dirad.growth.adapt import Adaptation
 from dirad.growth.state import new_state
 from dirad.inference import respond
-from dirad.params import preset
 from dirad.preval.buffer import UNLABELLED, Buffer
-from dirad.preval.calibration import calibrated, least_of, two_sided
+from dirad.preval.calibration import calibrate, sidak, two_sided
 from dirad.preval.clusters import find_clusters
+from dirad.preval.input_units import InputUnits
+from dirad.preval.l1 import new_l1
+from dirad.preval.learner import new_learner
 from dirad.preval.linear_predictor import LinearPredictor
+from dirad.preval.posterior import power_mean
+from dirad.preval.predictor import observe
 from dirad.preval.settings import PRESETS
+from dirad.preval.source_selection import most_correlated
 
 SEEDS = st.integers(0, 2**20)
 
 # ------------------------------------------------------------------ calibration
 
 
-def chances(size, n_held=400, runs=300, n_groups=2):
-    """Return p of batches of skewed scores that differ by group, each with its own calibration."""
+def p_values(size, n_held=400, runs=300, n_groups=2):
+    """Return p-values of batches of skewed scores that differ by group, one per calibration."""
     found = []
     for seed in range(runs):
         rng = np.random.default_rng([seed, size])
@@ -36,72 +38,80 @@ def chances(size, n_held=400, runs=300, n_groups=2):
             return rng.gamma(0.5, 1.0, n) * (1 + 9 * groups) + 0.01, groups
 
         held, groups = draw(n_held)
-        usual = calibrated(np.log(held), groups, n_groups)
+        calibration = calibrate(np.log(held), groups, n_groups)
         batch, groups = draw(size)
-        found.append(two_sided(usual.z(usual.tally(np.log(batch), groups))))
+        found.append(two_sided(calibration.z(calibration.score_sum(np.log(batch), groups))))
     return np.array(found)
 
 
 @pytest.mark.parametrize("size", [20, 100, 500])
-def test_chances_of_known_batches_are_uniform_whatever_the_size(size):
-    p = chances(size)
+def test_p_values_of_known_batches_are_uniform_whatever_the_size(size):
+    p = p_values(size)
     assert kstest(p, "uniform").pvalue > 0.001
     assert np.mean(p < 0.05) == pytest.approx(0.05, abs=0.04)
 
 
-def test_another_mixture_of_known_groups_is_no_news():
+def test_another_mixture_of_known_groups_is_known():
     rng = np.random.default_rng(0)
     held, groups = rng.normal(0, 1, 1000), rng.integers(0, 2, 1000)
     held[groups == 1] += 5
-    usual = calibrated(held, groups, 2)
+    calibration = calibrate(held, groups, 2)
     only = rng.normal(5, 1, 300)
     of_one = np.ones(300, int)
-    assert abs(usual.z(usual.tally(only, of_one))) < 3
-    assert abs(usual.z(usual.tally(only + 1, of_one))) > 8
+    assert abs(calibration.z(calibration.score_sum(only, of_one))) < 3
+    assert abs(calibration.z(calibration.score_sum(only + 1, of_one))) > 8
 
 
-def test_a_group_of_few_is_judged_with_all():
+def test_a_small_group_is_judged_by_all_samples():
     logs = np.random.default_rng(0).normal(size=200)
     groups = np.zeros(200, int)
     groups[:3] = 1
-    usual = calibrated(logs, groups, 2)
-    assert usual.samples.tolist() == [197, 200]
-    assert usual.row.tolist() == [0, 1]
-    # A new sample is below the least of 200 with a chance of 1/201, and so for all of them.
-    assert usual.quantiles[1, [0, 50, 100]] == pytest.approx(np.quantile(logs, [0.0, 0.5, 1.0]))
+    calibration = calibrate(logs, groups, 2)
+    assert calibration.samples.tolist() == [197, 200]
+    assert calibration.row.tolist() == [0, 1]
+    # A new sample is below the smallest of 200 with probability 1/201, and so for all of them.
+    assert calibration.quantiles[1, [0, 50, 100]] == pytest.approx(
+        np.quantile(logs, [0.0, 0.5, 1.0])
+    )
 
 
 @pytest.mark.parametrize("n_held", [20, 50, 125, 500])
-def test_deviates_of_known_samples_are_as_spread_out_as_they_should_be(n_held):
-    """However few were held out: a spread of 1.07 would be 0.064 alarms where 0.05 are promised."""
+def test_normal_scores_of_known_samples_have_deviation_one(n_held):
+    """However few are held out: a deviation of 1.07 would raise 0.064 alarms instead of 0.05."""
     rng = np.random.default_rng(n_held)
     squares, means = [], []
     for _ in range(2000):
-        usual = calibrated(rng.exponential(size=n_held), np.zeros(n_held, int), 1)
-        fresh = usual.tally(rng.exponential(size=100), np.zeros(100, int))
-        means.append(usual.z(fresh))
-        squares.append(np.mean(usual.deviates(rng.exponential(size=100), np.zeros(100, int)) ** 2))
+        calibration = calibrate(rng.exponential(size=n_held), np.zeros(n_held, int), 1)
+        fresh = calibration.score_sum(rng.exponential(size=100), np.zeros(100, int))
+        means.append(calibration.z(fresh))
+        squares.append(
+            np.mean(calibration.normal_scores(rng.exponential(size=100), np.zeros(100, int)) ** 2)
+        )
     assert np.mean(squares) == pytest.approx(1.0, abs=0.025)
     assert np.mean(np.square(means)) == pytest.approx(1.0, abs=0.12)
     assert np.mean(means) == pytest.approx(0.0, abs=0.1)
 
 
 def test_a_single_held_out_sample_says_nothing():
-    usual = calibrated(np.zeros(1), np.zeros(1, int), 1)
-    assert usual.deviates(np.array([-5.0, 0.0, 5.0]), np.zeros(3, int)).tolist() == [0.0, 0.0, 0.0]
+    calibration = calibrate(np.zeros(1), np.zeros(1, int), 1)
+    assert calibration.normal_scores(np.array([-5.0, 0.0, 5.0]), np.zeros(3, int)).tolist() == [
+        0.0,
+        0.0,
+        0.0,
+    ]
 
 
 def test_a_label_test_of_many_held_out_samples_is_binomial():
-    mistakes = {7: (20_000, 1_000_000), 8: (200_000, 1_000_000)}
-    usual = calibrated(np.zeros(10), np.zeros(10, int), 1, mistakes)
+    errors = {7: (20_000, 1_000_000), 8: (200_000, 1_000_000)}
+    calibration = calibrate(np.zeros(10), np.zeros(10, int), 1, errors)
     y = np.full(100, 7)
     for wrong in (0, 2, 5, 12):
-        p = usual.p_labels(y, np.arange(100) < wrong)
-        assert p == pytest.approx(least_of(binom.sf(wrong - 1, 100, 0.02)), rel=0.01)
-    hard = usual.p_labels(np.full(100, 8), np.arange(100) < 20)
-    assert hard > 0.3  # of the harder class so many are usual
-    assert usual.p_labels(np.full(3, 9), np.ones(3, bool)) < 1e-6  # a class never seen
-    none = calibrated(np.zeros(10), np.zeros(10, int), 1)
+        p = calibration.p_labels(y, np.arange(100) < wrong)
+        assert p == pytest.approx(sidak(binom.sf(wrong - 1, 100, 0.02)), rel=0.01)
+    hard = calibration.p_labels(np.full(100, 8), np.arange(100) < 20)
+    assert hard > 0.3  # so many are usual in the harder class
+    assert calibration.p_labels(np.full(3, 9), np.ones(3, bool)) < 1e-6  # a class never seen
+    none = calibrate(np.zeros(10), np.zeros(10, int), 1)
     assert none.p_labels(y, np.ones(100, bool)) == 1.0
 
 
@@ -111,8 +121,8 @@ def test_scores_that_are_equal_raise_no_alarm(values):
     for seed in range(200):
         rng = np.random.default_rng(seed)
         held, batch = rng.integers(0, values, 200) * 0.7, rng.integers(0, values, 50) * 0.7
-        usual = calibrated(held, np.zeros(200, int), 1)
-        alarms += two_sided(usual.z(usual.tally(batch, np.zeros(50, int)))) < 0.05
+        calibration = calibrate(held, np.zeros(200, int), 1)
+        alarms += two_sided(calibration.z(calibration.score_sum(batch, np.zeros(50, int)))) < 0.05
     assert alarms / 200 < 0.1
 
 
@@ -121,38 +131,40 @@ def test_many_small_groups_are_judged_as_one():
     for seed in range(300):
         rng = np.random.default_rng(seed)
         held, batch = rng.normal(size=100), rng.normal(size=200)
-        usual = calibrated(held, rng.integers(0, 10, 100), 10)
-        alarms += two_sided(usual.z(usual.tally(batch, rng.integers(0, 10, 200)))) < 0.05
+        calibration = calibrate(held, rng.integers(0, 10, 100), 10)
+        alarms += (
+            two_sided(calibration.z(calibration.score_sum(batch, rng.integers(0, 10, 200)))) < 0.05
+        )
     assert alarms / 300 == pytest.approx(0.05, abs=0.04)
 
 
 def test_rates_below_the_resolution_do_not_make_everything_known():
     logs = np.random.default_rng(0).normal(size=60)
-    usual = calibrated(logs, np.zeros(60, int), 1)
-    far = usual.known(np.array([0.0, 10.0]), np.zeros(2, int), 1e-4)
+    calibration = calibrate(logs, np.zeros(60, int), 1)
+    far = calibration.known(np.array([0.0, 10.0]), np.zeros(2, int), 1e-4)
     assert far.tolist() == [True, False]
 
 
-def test_the_smaller_of_two_chances():
+def test_the_smaller_of_two_p_values_is_corrected():
     rng = np.random.default_rng(0)
     p, q = rng.random((2, 4000))
-    combined = [least_of(min(a, b)) for a, b in zip(p, q, strict=True)]
+    combined = [sidak(min(a, b)) for a, b in zip(p, q, strict=True)]
     assert kstest(combined, "uniform").pvalue > 0.001
-    assert least_of(0.0) == 0.0
-    assert least_of(1.0) == pytest.approx(1.0)
+    assert sidak(0.0) == 0.0
+    assert sidak(1.0) == pytest.approx(1.0)
 
 
-# ------------------------------------------------------------------ mistakes
+# ------------------------------------------------------------------ label errors
 
 
 @pytest.mark.parametrize("n_held", [5, 20, 100])
-def test_mistakes_raise_no_more_alarms_than_promised_whatever_their_rate(n_held):
+def test_label_errors_raise_no_more_alarms_than_promised_whatever_their_rate(n_held):
     """By all outcomes of held-out samples and of a batch of 60, each with its probability."""
     y = np.zeros(60, int)
     p = np.array(
         [
             [
-                calibrated(np.zeros(10), y[:10], 1, {0: (bad, n_held)}).p_labels(
+                calibrate(np.zeros(10), y[:10], 1, {0: (bad, n_held)}).p_labels(
                     y, np.arange(60) < wrong
                 )
                 for wrong in range(61)
@@ -168,70 +180,63 @@ def test_mistakes_raise_no_more_alarms_than_promised_whatever_their_rate(n_held)
 
 
 def test_a_rare_class_is_not_new_because_none_of_it_was_held_out():
-    usual = calibrated(np.zeros(10), np.zeros(10, int), 1, {0: (0, 40)})
+    calibration = calibrate(np.zeros(10), np.zeros(10, int), 1, {0: (0, 40)})
     y = np.zeros(200, int)
-    y[:5] = 1  # 2 % of all samples: with a chance of 0.45 not among 40
-    assert usual.p_labels(y, y == 1) > 0.2
+    y[:5] = 1  # 2 % of all samples: with probability 0.45 none is among 40
+    assert calibration.p_labels(y, y == 1) > 0.2
     y[:100] = 1
-    assert usual.p_labels(y, y == 1) < 1e-6
+    assert calibration.p_labels(y, y == 1) < 1e-6
 
 
-def learning_model(y, **changes):
-    """Return a model that has just taken samples with these labels, and has no answer yet."""
-    model = BufferModel(0, 2, PRESETS["default"].replace(**changes), 0, Scale())
+def new_model(y, **changes):
+    """Return a learner that has just taken samples with these labels, and has no L0 yet."""
+    model = new_learner(0, 2, PRESETS["default"].replace(**changes), 0, InputUnits())
     X = np.random.default_rng(0).normal(size=(len(y), 2))
-    model.keep(X, y, np.arange(len(y)))
+    model.add(X, y, np.arange(len(y)))
     return model
 
 
-def seen_of(named):
-    nothing = np.zeros(len(named))
-    return Look(nothing, nothing, np.zeros(len(named), np.int64), np.asarray(named))
+def p_labels(model, label, y):
+    """Return the p-value of labels y where the model predicts others."""
+    return model.label_calibration.p_labels(y, model.label_errors(np.asarray(label), y))
 
 
-def test_classes_so_many_that_some_are_always_first_seen_are_no_news():
+def test_classes_so_many_that_some_are_always_first_seen_are_not_new():
     """Of 1,000 samples of 500 classes an eighth of the next ones is of a class never seen."""
     rng = np.random.default_rng(0)
-    model = learning_model(rng.integers(0, 500, 1000))
+    model = new_model(rng.integers(0, 500, 1000))
     y = rng.integers(0, 500, 200)
-    nobody = seen_of(np.full(200, -1))
-    assert model.p_labels(nobody, y) > 0.01
-    assert model.p_labels(nobody, y + 1000) < 1e-10  # none of them was ever seen
+    none = np.full(200, UNLABELLED)
+    assert p_labels(model, none, y) > 0.01
+    assert p_labels(model, none, y + 1000) < 1e-10  # none of them was ever seen
 
 
-def answering(label):
-    """Return what a model makes of labels if its L0 says the same of every sample."""
-    return lambda X, errors=None: np.tile([float(label), 1.0 - label], (len(X), 1))
-
-
-def test_mistakes_are_those_of_the_present_l0():
+def test_label_errors_are_those_of_the_present_l0(monkeypatch):
     """One without anything to learn prefers now this class, now that."""
     rng = np.random.default_rng(1)
-    model = learning_model(rng.integers(0, 2, 600))
-    model.classes, model.taught_by = [0, 1], 500
+    model = new_model(rng.integers(0, 2, 600))
+    model.l0.classes[:], model.l0.labels_at_start = [0, 1], 500
     y = rng.integers(0, 2, 200)
     for label in (0, 1, 0):
-        model._surprises = answering(label)
-        assert model.p_labels(seen_of(np.full(200, label)), y) > 0.5
-        model.keep(rng.normal(size=(200, 2)), rng.integers(0, 2, 200), np.arange(600, 800))
-    assert model.p_labels(seen_of(np.full(200, 1)), y) < 1e-6  # unlike what it says of others
+        monkeypatch.setattr(model, "_labels", lambda X, label=label: np.full(len(X), label))
+        assert p_labels(model, np.full(200, label), y) > 0.5
+        model.buffer.add(rng.normal(size=(200, 2)), rng.integers(0, 2, 200), np.arange(600, 800))
+    assert p_labels(model, np.ones(200, int), y) < 1e-6  # unlike its answers to held-out samples
 
 
-def test_an_l0_that_learned_all_samples_has_none_to_tell_its_mistakes_by():
+def test_an_l0_that_learned_all_samples_has_no_label_errors():
     """Of the first 50 none is held out: it knows those that later are."""
     y = np.repeat([0, 1], 150)
-    wrong = seen_of(1 - y)
     for begin, tested in ((40, False), (60, True)):
-        model = learning_model(y, begin=begin)
-        model.classes, model.taught_by = [0, 1], begin
-        model._surprises = lambda X, errors=None: np.eye(2)[np.ones(len(X), int)]  # says 0
-        assert model.mistaken(wrong, y).any() == tested
+        model = new_model(y, begin=begin)
+        model.l0.classes[:], model.l0.labels_at_start = [0, 1], begin
+        assert model.label_errors(1 - y, y).any() == tested
 
 
-# ------------------------------------------------------------------ the sketch and the scale
+# ------------------------------------------------------------------ linear predictor and units
 
 
-def test_the_sketch_is_regression_of_every_input_on_the_others():
+def test_the_linear_predictor_is_regression_of_every_input_on_the_others():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5000, 4)) @ rng.normal(size=(4, 4)) + 3.0
     errors = LinearPredictor(X, 1e-9).errors(X)
@@ -245,7 +250,7 @@ def test_the_sketch_is_regression_of_every_input_on_the_others():
 
 
 @pytest.mark.parametrize(("samples", "inputs"), [(1, 3), (2, 3), (30, 31), (40, 200)])
-def test_of_few_samples_the_sketch_is_the_same_by_products_of_samples(samples, inputs):
+def test_the_linear_predictor_of_few_samples_equals_the_inverse_covariance(samples, inputs):
     rng = np.random.default_rng(samples)
     X, fresh = rng.normal(size=(samples, inputs)), rng.normal(size=(7, inputs))
     X[:, 1] = X[:, 0] + 0.1 * X[:, 1]
@@ -253,13 +258,13 @@ def test_of_few_samples_the_sketch_is_the_same_by_products_of_samples(samples, i
     covariance = np.cov(X.T) if samples > 1 else np.zeros((inputs, inputs))
     precision = np.linalg.inv(covariance + ridge * np.eye(inputs))
     twin = (fresh - X.mean(axis=0)) @ precision / np.diag(precision)
-    sketch = LinearPredictor(X, 0.3)
-    assert sketch.errors(fresh) == pytest.approx(twin, rel=1e-9, abs=1e-12)
-    assert sketch.n_parameters == samples * inputs + 2 * inputs
+    predictor = LinearPredictor(X, 0.3)
+    assert predictor.errors(fresh) == pytest.approx(twin, rel=1e-9, abs=1e-12)
+    assert predictor.n_parameters == samples * inputs + 2 * inputs
 
 
 @pytest.mark.parametrize("times", [1e3, 1e6, 1e8, 1e9])
-def test_an_input_that_varies_far_more_than_others_does_not_spoil_the_sketch(times):
+def test_an_input_that_varies_far_more_than_others_does_not_spoil_the_predictions(times):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 100))
     X[:, 7] *= times
@@ -270,20 +275,20 @@ def test_an_input_that_varies_far_more_than_others_does_not_spoil_the_sketch(tim
     assert found[:, others] == pytest.approx(twin[:, others], rel=1e-6, abs=1e-6)
 
 
-def test_pixels_share_a_unit_and_inputs_of_other_kinds_have_their_own():
+def test_similar_inputs_share_a_unit_and_others_have_their_own():
     rng = np.random.default_rng(0)
     pixels = rng.random((300, 6)) * [1, 1, 1, 1, 0.2, 0]
-    scale = Scale()
-    scale.learn(pixels)
-    assert len(set(scale.unit)) == scale.n_stored == 1
+    units = InputUnits()
+    units.learn(pixels)
+    assert len(set(units.unit)) == units.n_stored == 1
     table = rng.random((300, 6)) * [1, 1, 1, 1, 4000, 0]
-    scale = Scale()
-    scale.learn(table)
-    unit = scale.unit
+    units = InputUnits()
+    units.learn(table)
+    unit = units.unit
     assert unit[4] > 1000 * unit[0]
-    assert unit[5] == pytest.approx(unit[0], rel=0.1)  # does not vary: the usual unit
-    scale.learn(pixels)
-    assert scale.unit is unit  # decided once for all
+    assert unit[5] == pytest.approx(unit[0], rel=0.1)  # constant: the median unit
+    units.learn(pixels)
+    assert units.unit is unit  # learned once
 
 
 # ------------------------------------------------------------------ the buffer
@@ -293,7 +298,7 @@ def test_pixels_share_a_unit_and_inputs_of_other_kinds_have_their_own():
 def test_a_buffer_is_bounded_and_never_mixes_what_is_held_out(sizes, seed):
     buffer = Buffer(1, 100, 0.3, seed)
     first = 0
-    fates: dict[int, bool] = {}
+    drawn_out: dict[int, bool] = {}
     for size in sizes:
         numbers = np.arange(first, first + size)
         buffer.add(numbers[:, None].astype(float), numbers % 3, numbers)
@@ -301,8 +306,8 @@ def test_a_buffer_is_bounded_and_never_mixes_what_is_held_out(sizes, seed):
         assert len(buffer) == min(first, 100) == len(buffer.y) == len(buffer.number)
         assert np.array_equal(buffer.X[:, 0], buffer.number)
         assert np.array_equal(buffer.y, buffer.number % 3)
-        for number, spared in zip(buffer.number.tolist(), buffer.spared.tolist(), strict=True):
-            assert fates.setdefault(number, spared) == spared
+        for number, out in zip(buffer.number.tolist(), buffer.drawn_out.tolist(), strict=True):
+            assert drawn_out.setdefault(number, out) == out
 
 
 def test_a_buffer_is_a_fair_sample():
@@ -326,25 +331,25 @@ def test_late_labels_find_their_samples():
     buffer.label(np.zeros(0, int), np.zeros(0, int))
 
 
-# ------------------------------------------------------------------ modes, gates and sources
+# ------------------------------------------------------------------ clusters, gates and sources
 
 
-def test_modes_lie_within_groups():
+def test_clusters_lie_within_classes():
     rng = np.random.default_rng(0)
-    groups = np.repeat([4, 7, 9], [300, 300, 30])
+    classes = np.repeat([4, 7, 9], [300, 300, 30])
     X = rng.normal(size=(630, 2)) * 0.1
-    X[:150, 0] += 5  # two modes in the first group
-    modes = find_clusters(X, groups, 2, 40, seed=1)
-    assert sorted(set(modes)) == list(range(modes.max() + 1))
-    for mode in set(modes):
-        assert len(set(groups[modes == mode])) == 1
-    assert len(set(modes[:150])) == 1
-    assert modes[0] != modes[200]
-    assert len(set(modes[600:])) == 1  # too few to divide
-    assert np.array_equal(modes, find_clusters(X, groups, 2, 40, seed=1))
+    X[:150, 0] += 5  # two clusters in the first class
+    clusters = find_clusters(X, classes, 2, 40, seed=1)
+    assert sorted(set(clusters)) == list(range(clusters.max() + 1))
+    for cluster in set(clusters):
+        assert len(set(classes[clusters == cluster])) == 1
+    assert len(set(clusters[:150])) == 1
+    assert clusters[0] != clusters[200]
+    assert len(set(clusters[600:])) == 1  # too few to divide
+    assert np.array_equal(clusters, find_clusters(X, classes, 2, 40, seed=1))
 
 
-def linear_pathway(target, mode, weights, bias):
+def linear_part(column, gate, weights, bias):
     state = new_state(len(weights), 1, transfer=LINEAR)
     used = np.flatnonzero(weights)
     for place, source in enumerate(used):
@@ -353,33 +358,33 @@ def linear_pathway(target, mode, weights, bias):
         state.network.edges[place]["weight"] = weights[source]
     state.network.counts[2] = len(used)
     state.network.bias[0, 0] = bias
-    return Pathway(target, mode, Adaptation(state, preset("default")))
+    return GatedPart(state.network, gate, column)
 
 
 @given(SEEDS)
-def test_an_open_gate_lets_its_pathway_through_and_a_shut_one_nothing(seed):
+def test_an_open_gate_lets_its_part_through_and_a_closed_one_nothing(seed):
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=(2, 3, 4)) * (rng.random((2, 3, 4)) < 0.5)
     biases = rng.normal(size=(2, 3))
-    paths = [linear_pathway(t, m, weights[m, t], biases[m, t]) for m in (0, 1) for t in (0, 1, 2)]
-    network = gated(paths, [0, 1, 2], 2)
+    parts = [linear_part(c, g, weights[g, c], biases[g, c]) for g in (0, 1) for c in (0, 1, 2)]
+    network = compose_gated(parts, 3, 2)
     X = rng.normal(size=(10, 4))
-    for mode in (0, 1):
+    for gate in (0, 1):
         gates = np.zeros((10, 2))
-        gates[:, mode] = 1.0
+        gates[:, gate] = 1.0
         answers = respond(network, np.hstack([X, gates]))
-        assert answers == pytest.approx(X @ weights[mode].T + biases[mode], abs=1e-9)
+        assert answers == pytest.approx(X @ weights[gate].T + biases[gate], abs=1e-9)
     assert respond(network, np.hstack([X, np.zeros((10, 2))])) == pytest.approx(0.0, abs=1e-9)
     assert network.n_hidden == int((weights != 0).any(axis=2).sum())
-    paths = alone(network, 2)
+    found = gated_parts(network, 2)
     grown = (weights != 0).any(axis=2).T
-    assert np.array_equal(paths.unit >= 0, grown)
-    assert paths.constant[~grown].tolist() == biases.T[~grown].tolist()
-    assert network.bias[paths.unit[grown], 0].tolist() == biases.T[grown].tolist()
+    assert np.array_equal(found.unit >= 0, grown)
+    assert found.constant[~grown].tolist() == biases.T[~grown].tolist()
+    assert network.bias[found.unit[grown], 0].tolist() == biases.T[grown].tolist()
 
 
 @given(SEEDS)
-def test_the_power_mean_is_that_of_its_definition(seed):
+def test_the_power_mean_equals_its_definition(seed):
     rng = np.random.default_rng(seed)
     errors = rng.gamma(1.0, 1.0, (7, 5)) + 1e-3
     for exponent in (0.5, 1.0, 8.0):
@@ -390,11 +395,11 @@ def test_the_power_mean_is_that_of_its_definition(seed):
 
 
 @given(SEEDS)
-def test_the_likeliest_sources_are_the_most_correlated(seed):
+def test_sources_are_the_most_correlated_nodes(seed):
     rng = np.random.default_rng(seed)
     states = rng.normal(size=(50, 6)) @ rng.normal(size=(6, 6))
     targets = np.array([0, 3])
-    chosen = likeliest(states, targets, 3)
+    chosen = most_correlated(states, targets, 3)
     for row, target in zip(chosen, targets, strict=True):
         like = {
             j: abs(np.corrcoef(states[:, j], states[:, target])[0, 1])
@@ -403,14 +408,14 @@ def test_the_likeliest_sources_are_the_most_correlated(seed):
         }
         best = sorted(like, key=lambda j: -like[j])[:3]
         assert set(np.flatnonzero(row)) == set(best)
-    assert likeliest(states, targets, 5).all()
+    assert most_correlated(states, targets, 5).all()
 
 
 @given(SEEDS, st.integers(1, 12))
-def test_the_closest_are_half_of_the_related_at_most(seed, near):
+def test_at_most_half_of_the_correlated_inputs_are_skipped(seed, skip):
     rng = np.random.default_rng(seed)
     states = rng.normal(size=(100, 5)) @ rng.normal(size=(5, 20)) + rng.normal(size=(100, 20))
-    chosen = likeliest(states, np.arange(20), 6, near=near, n_inputs=16)  # four hidden nodes
+    chosen = most_correlated(states, np.arange(20), 6, skip=skip, n_inputs=16)  # four hidden nodes
     for row, target in zip(chosen, range(20), strict=True):
         like = {
             j: abs(np.corrcoef(states[:, j], states[:, target])[0, 1])
@@ -421,36 +426,41 @@ def test_the_closest_are_half_of_the_related_at_most(seed, near):
         if target < 16:
             inputs = [j for j in best if j < 16]
             related = [j for j in inputs if like[j] > np.sqrt(2 * np.log(16) / 100)]
-            passed = inputs[: min(near, len(related) // 2)]
+            passed = inputs[: min(skip, len(related) // 2)]
             best = [j for j in best if j not in passed]
         assert set(np.flatnonzero(row)) == set(best[:6])
+
+
+def untrained_l1(network, X, settings):
+    """Return an L1 without edges for a finished L0."""
+    return new_l1(observe(network, X, standardize=settings.standardize), X, settings, 0)
 
 
 def usable_for(l1, target):
     """Return the states that the pathway of a target may grow from."""
     path = next(path for path in l1.pathways if path.target == target)
-    return np.flatnonzero(path.adaptation.state.network.usable)
+    return np.flatnonzero(path.network.usable)
 
 
 def test_neighbours_among_many_inputs_do_not_predict():
     rng = np.random.default_rng(0)
-    smooth = np.cumsum(rng.normal(size=(400, 30)), axis=1)  # neighbours are alike
+    smooth = np.cumsum(rng.normal(size=(400, 30)), axis=1)  # neighbours are similar
     X = (smooth - smooth.mean(axis=0)) / smooth.std(axis=0)
     network = new_state(30, 0, seed=0).network
     own = PRESETS["default"].replace(sources=5, modes=1)
     for near, distance in ((0.0, 1), (0.2, 3)):  # of 20 inputs beyond ten: four
-        usable = usable_for(Prediction(network, X, own.replace(near=near), 0), 15)
+        usable = usable_for(untrained_l1(network, X, own.replace(near=near)), 15)
         assert len(usable) == 5
         assert abs(usable - 15).min() == distance
     with pytest.raises(ValueError, match=r"near must be in \[0, 1\)"):
         own.replace(near=1.0)
 
 
-def test_where_inputs_have_few_relatives_half_of_them_predict():
+def test_where_few_inputs_are_correlated_half_of_them_predict():
     rng = np.random.default_rng(0)
     X = np.repeat(rng.normal(size=(500, 10)), 7, axis=1) + 0.5 * rng.normal(size=(500, 70))
     network = new_state(70, 0, seed=0).network
     settings = PRESETS["default"].replace(sources=6, modes=1, near=0.9)
-    l1 = Prediction(network, X, settings, 0)
-    for target in range(70):  # of six relatives three are passed over
+    l1 = untrained_l1(network, X, settings)
+    for target in range(70):  # of six correlated inputs three are skipped
         assert np.count_nonzero(usable_for(l1, target) // 7 == target // 7) == 3

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dirad.preval.model import Verdict
 
 from dirad.datasets import small_digits
+from dirad.preval.decide import Judgement
+from dirad.preval.events import Verdict
 from experiments.commands import run as command
 from experiments.comparison import alarms, plan, tables
 from experiments.comparison.alarm_tables import alarm_table
@@ -92,19 +93,19 @@ def test_unseen_samples_were_never_shown():
 def test_false_alarms_are_counted_on_samples_that_were_never_shown(monkeypatch):
     shown, asked, labels = [], [], set()
 
-    class Model:
-        def judge(self, X):
-            asked.append(X)
-            return Verdict(0, 0.5, 0.9, 0.5, 0.5, 0.5)
+    def judge(model, X):
+        asked.append(X)
+        return Judgement(model, None, Verdict(0, 0.5, 0.9, 0.5, 0.5, 0.5), None, None)
 
     def learned(X, y, seed):
         shown.extend(X)
         labels.update(y.tolist())
         assert len(labels) == 2
-        return Model()
+        return "the model"
 
     monkeypatch.setattr(alarms, "SHOWN", 200)
     monkeypatch.setattr(alarms, "learned", learned)
+    monkeypatch.setattr(alarms, "judge", judge)
     found = alarms.measure("digits", 3)
     own = np.isin(small_digits().y_test, list(labels))
     assert len(found.chances["test"]["20"]) == own.sum() // 20

@@ -1,5 +1,6 @@
 """PREVALClassifier: the incremental contract, bad input, and what only it has."""
 
+from collections import Counter
 from functools import cache
 
 import numpy as np
@@ -13,6 +14,9 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dirad import PREVALClassifier
+from dirad.preval.expert import Expert
+from dirad.preval.learner import Learner
+from dirad.preval.paper_model import PaperExpert
 from streams import WIDTH, digest, samples
 
 QUICK = {
@@ -70,6 +74,32 @@ def test_three_tasks_arrive_unannounced(name):
     assert clf.n_parameters_ > 100
 
 
+@pytest.mark.parametrize("name", QUICK)
+def test_each_model_evaluates_samples_once(name, monkeypatch):
+    """Learning one batch, and every kind of answer, takes one evaluation per model."""
+    clf = quick(name)
+    for task in range(2):
+        clf.partial_fit(*samples(task, 6000), classes=range(4) if name == "paper" else None)
+        clf.finish()
+    evaluated = Counter()
+    for kind in (Learner, Expert, PaperExpert):
+
+        def counted(model, X, evaluate=kind.evaluate):
+            evaluated[model.number] += 1
+            return evaluate(model, X)
+
+        monkeypatch.setattr(kind, "evaluate", counted)
+    once = {model.number: 1 for model in clf.models_}
+    assert len(once) >= 2
+    X, y = samples(0, clf.batch_size, seed=9)
+    for method in (clf.predict, clf.predict_proba, clf.route, clf.novelty, clf.conflicts):
+        method(X)
+        assert evaluated == once, method
+        evaluated.clear()
+    clf.partial_fit(X, y)
+    assert evaluated == once
+
+
 @cache
 def uncut(name):
     """Return a stream of two tasks, and a classifier that learned it in one call."""
@@ -89,20 +119,20 @@ def test_how_a_stream_is_cut_into_calls_changes_nothing(cuts):
             if stop > start:
                 parts.partial_fit(X[start:stop], y[start:stop], **(first if start == 0 else {}))
                 start = stop
-        assert digest(parts._system) == digest(whole._system)
-        assert np.array_equal(parts._waiting[0], whole._waiting[0])
+        assert digest(parts._state.system) == digest(whole._state.system)
+        assert np.array_equal(parts._state.waiting[0], whole._state.waiting[0])
 
 
-def test_a_rule_that_no_mode_knows_is_left_to_l0():
-    """Classes that differ by a product of two inputs alone: all modes look alike."""
+def test_l0_outweighs_clusters_that_do_not_tell_classes_apart():
+    """Classes that differ only by a product of two inputs: all clusters predict alike."""
     X = np.random.default_rng(0).normal(size=(3000, 6))
     y = X[:, 0] * X[:, 1] > 0
     system = PREVALClassifier(random_state=0).fit(X[:2000], y[:2000])
     (model,) = system.models_
-    said, predicted = (-part for part in model._evidence(X[2000:]))
+    evidence = model.evaluator.evidence(X[2000:])
     alone = [
-        np.mean(np.array(model.classes)[part.argmax(axis=1)] == y[2000:])
-        for part in (said, predicted)
+        np.mean(np.array(model.classes)[part.argmin(axis=1)] == y[2000:])
+        for part in (evidence.answers, evidence.errors)
     ]
     assert alone[0] > 0.95
     assert alone[1] < alone[0] - 0.02
@@ -137,10 +167,10 @@ def test_predict_works_at_any_moment():
 def test_fit_is_partial_fit_and_finish_and_forgets():
     X, y = samples(0, 1000)
     fitted = quick().fit(X, y)
-    assert digest(fitted._system) == digest(quick().partial_fit(X, y).finish()._system)
+    assert digest(fitted._state.system) == digest(quick().partial_fit(X, y).finish()._state.system)
     other = samples(1, 1000)
     again = fitted.fit(*other)
-    assert digest(again._system) == digest(quick().fit(*other)._system)
+    assert digest(again._state.system) == digest(quick().fit(*other)._state.system)
     assert clone(fitted).get_params() == fitted.get_params()
 
 
@@ -169,14 +199,14 @@ def test_bad_input_leaves_the_system_as_it_was(name, what):
     X, y = samples(0, 230)
     first = {"classes": np.arange(10)} if name == "paper" else {}
     clf = quick(name).partial_fit(X, y, **first)
-    before, classes = digest(clf._system), clf.classes_.copy()
+    before, classes = digest(clf._state.system), clf.classes_.copy()
     with pytest.raises(ValueError, match=what):
         clf.partial_fit(*BAD[what](X, y))
-    assert digest(clf._system) == before
+    assert digest(clf._state.system) == before
     assert np.array_equal(clf.classes_, classes)
     more = samples(0, 100, seed=1)
     fresh = quick(name).partial_fit(X, y, **first).partial_fit(*more)
-    assert digest(clf.partial_fit(*more)._system) == digest(fresh._system)
+    assert digest(clf.partial_fit(*more)._state.system) == digest(fresh._state.system)
 
 
 def test_one_sample_and_one_class():

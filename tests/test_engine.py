@@ -1,6 +1,5 @@
-"""Ray on a real cluster of several nodes: the same bits as here, whoever dies."""
+"""Ray on a real cluster of several nodes: the same bits as locally, whatever process is killed."""
 
-import copy
 import dataclasses
 import json
 import os
@@ -15,28 +14,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dirad.estimators.warm_up import fit_tiny, warm_up
 
 from dirad.demo.problems import grow
 from dirad.engine import (
-    ClusterError,
     Local,
-    ModelPool,
     current,
-    model_pool,
     on_ray,
     rays,
     run_all,
     using,
 )
-from dirad.estimators.warm_up import fit_tiny, warm_up
 from dirad.params import preset
-from dirad.preval import prediction
-from dirad.preval.preselection import FEW
+from dirad.preval import l1
+from dirad.preval.predictor import observe
 from experiments.parity import fingerprint
 from experiments.reproduction.plan import measure
 from experiments.reproduction.protocol import Setting
 from experiments.result_cache import ResultCache
-from streams import SETTINGS, digest, learned, samples, system_of
+from streams import SETTINGS, digest, learned, samples
 
 pytest.importorskip("ray", reason="the extra dirad[ray] is not installed")
 
@@ -251,27 +247,28 @@ def test_models_made_of_shards_are_the_same(engine, systems, name, monkeypatch):
     assert max(shards) > engine.n_cpus
 
 
-def watched(folder, task, pathways):
-    """Advance, slowly enough to be killed, and tell where."""
+def slowly_trained(folder, shared, pathways):
+    """Train pathways slowly enough to be killed, and leave a file that names the node."""
     import ray
 
     node = ray.get_runtime_context().get_node_id()
     Path(folder, f"{pathways[0].target}-{node}").touch()
     time.sleep(1.0)
-    return prediction.advance(task, pathways)
+    return l1.advance_pathways(shared, pathways)
 
 
 def test_a_node_that_is_killed_changes_nothing(cluster, engine, systems, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     l0, settings = systems["paper"].models[0].network, SETTINGS["paper"]
     X = rng.permutation(samples(0, 60 * settings.l1.batch_size)[0])
-    expected = prediction.Prediction(l0, X[:40], settings, 7)
+    states = observe(l0, X[:40], standardize=settings.standardize)
+    expected = l1.new_l1(states, X[:40], settings, 7)
     with using(Local()):
-        expected.advance(X)
+        expected.advance_in_order(X)
 
     victim = cluster.add_node(num_cpus=1, object_store_memory=STORE)
-    found = prediction.Prediction(l0, X[:40], settings, 7)
-    monkeypatch.setattr(prediction, "advance", partial(watched, str(tmp_path)))
+    found = l1.new_l1(states, X[:40], settings, 7)
+    monkeypatch.setattr(l1, "advance_pathways", partial(slowly_trained, str(tmp_path)))
 
     def kill():
         while not list(tmp_path.glob(f"*-{victim.node_id}")):
@@ -280,105 +277,13 @@ def test_a_node_that_is_killed_changes_nothing(cluster, engine, systems, tmp_pat
 
     killer = threading.Thread(target=kill)
     killer.start()
-    found.advance(X)
+    found.advance_in_order(X)
     killer.join()
     places = Counter(path.name.split("-")[0] for path in tmp_path.iterdir())
-    assert max(places.values()) > 1  # a shard of the victim's was made again elsewhere
+    assert max(places.values()) > 1  # a shard of the removed node was trained again elsewhere
     assert found.step == expected.step
     for mine, its in zip(found.pathways, expected.pathways, strict=True):
-        assert fingerprint(mine.adaptation.state.network) == fingerprint(
-            its.adaptation.state.network
-        )
+        assert fingerprint(mine.network) == fingerprint(its.network)
     for mine, its in zip(found.histories, expected.histories, strict=True):
         assert np.array_equal(mine.error, its.error)
         assert np.array_equal(mine.events, its.events)
-
-
-# ------------------------------------------------------------------ models in actors
-
-
-def kill_actor(actor):
-    import ray
-
-    os.kill(ray.get(actor.__ray_call__.remote(lambda self: os.getpid())), signal.SIGKILL)
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_models_in_actors_answer_as_they_do_here(engine, systems, name):
-    system = systems[name]
-    X, y = map(np.concatenate, zip(*(samples(task, 60, seed=5) for task in range(3)), strict=True))
-    with ModelPool(system, models_per_actor=1) as pool:
-        assert len(pool.actors) == 2
-        for _ in range(2):
-            assert np.array_equal(pool.scores(X), system.scores(X))
-            assert np.array_equal(pool.route(X), system.answer(X).route)
-            assert np.array_equal(pool.probabilities(X), system.answer(X).probabilities)
-            assert repr(pool.judge(X[:60], y[:60])) == repr(system.judge(X[:60], y[:60]))
-            for actor in pool.actors:  # the second time, of actors that were made again
-                kill_actor(actor)
-    assert not pool.actors
-
-
-def test_of_many_models_in_actors_the_same_are_asked(engine, systems):
-    system = copy.deepcopy(systems["default"])
-    rng = np.random.default_rng(0)
-    for number in range(2, FEW + 4):
-        twin = copy.deepcopy(system.models[number % 2])
-        twin.number = twin.group = number
-        twin.offset = twin.offset + 0.02 * rng.normal(size=len(twin.offset))
-        system.models.append(twin)
-    X = np.concatenate([samples(task, 40, seed=5)[0] for task in range(3)])
-    with ModelPool(system, models_per_actor=26) as pool:
-        assert pool.system._screen() is not None
-        assert np.array_equal(pool.route(X), system.answer(X).route)
-        assert np.array_equal(pool.system.novelty(X), system.novelty(X))
-
-
-class Deadly:
-    """A model that kills its process, whatever it is asked."""
-
-    number = 0
-
-    def __init__(self, marks):
-        self.marks = str(marks)
-
-    def route(self, X):
-        with open(self.marks, "a") as file:
-            file.write("x")
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def sleep(self):
-        time.sleep(1000)
-
-
-class Alone:
-    """A system of one model."""
-
-    unfinished = ()
-
-    def __init__(self, model):
-        self.models = [model]
-
-
-def test_a_question_that_kills_whoever_is_asked_is_given_up(engine, tmp_path):
-    system = Alone(Deadly(tmp_path / "marks"))
-    with ModelPool(system, answer_within=60.0) as pool:
-        (model,) = pool.system.models
-        with pytest.raises(ClusterError, match="the process that holds the models has died"):
-            model.route(np.zeros((1, 2)))
-        assert (tmp_path / "marks").read_text() == "x" * (1 + model_pool.RETRIES)
-    with ModelPool(system, answer_within=0.5) as pool:
-        (model,) = pool.system.models
-        with pytest.raises(ClusterError, match="no answer in the time"):
-            model.sleep()
-
-
-def test_what_cannot_be_placed(engine):
-    system = system_of("paper")
-    with pytest.raises(ValueError, match="without models"):
-        ModelPool(system)
-    system.learn(*samples(0, 200))
-    with pytest.raises(ValueError, match="model 0 still adapts"):
-        ModelPool(system)
-    with pytest.raises(ValueError, match="models_per_actor"):
-        ModelPool(system, models_per_actor=0)

@@ -12,7 +12,7 @@ import dirad
 from dirad import DIRADClassifier, DIRADRegressor, ModelError, PREVALClassifier, watch
 from dirad.core.magnitudes import OutOfRange, center_and_spread, check_range
 from dirad.export import to_c
-from dirad.preval import system as system_module
+from dirad.preval import events
 from dirad.preval.system import System
 
 QUICK = {
@@ -207,7 +207,7 @@ def test_an_interrupted_call_changes_nothing(monkeypatch):
     content = pickle.dumps(model)
     X, y = samples(200, seed=1, shift=9.0)
     with monkeypatch.context() as patch:
-        patch.setattr(System, "_settle_up", interrupted("_settle_up", 2))
+        patch.setattr(System, "_finish_and_limit", interrupted("_finish_and_limit", 2))
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X, y + 20)
         with pytest.raises(KeyboardInterrupt):
@@ -453,7 +453,7 @@ def test_labels_of_more_than_64_bits_are_refused():
 
 
 def test_of_many_reports_and_events_the_last_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(system_module, "MAX_EVENTS", 6)
+    monkeypatch.setattr(events, "MAX_RECORDS", 6)
     model = PREVALClassifier(**QUICK)
     for turn in range(6):
         model.partial_fit(*samples(150, seed=turn, shift=8.0 * (turn % 2)))
@@ -465,6 +465,6 @@ def test_of_many_reports_and_events_the_last_are_kept(tmp_path, monkeypatch):
     assert [e.evidence for e in again.events_] == [e.evidence for e in model.events_]
 
 
-def test_models_that_never_come_back_are_given_up_at_last():
-    settings = PREVALClassifier(**QUICK).partial_fit(*samples(100))._settings
-    assert settings.max_models == 100
+def test_the_number_of_models_is_limited_by_default():
+    model = PREVALClassifier(**QUICK).partial_fit(*samples(100))
+    assert model._state.system.settings.max_models == 100

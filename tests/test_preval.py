@@ -1,29 +1,35 @@
-"""PREVAL: who may predict whom, what is usual, and where batches and samples go."""
+"""PREVAL: which nodes predict which, error statistics, and where batches and samples go."""
 
 from functools import cache
 
 import numpy as np
 import pytest
-from dirad.preval.prediction import Prediction, joined
-from dirad.preval.stream_model import StreamModel, best_temperature, tempered
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
+from dirad.core.compose import stack
 from dirad.core.network import FREE, LINEAR, LOGISTIC, OUTPUT
 from dirad.growth.adapt import adapt, new_data
 from dirad.growth.state import new_state, with_output
 from dirad.inference import node_states, respond
 from dirad.params import preset
+from dirad.preval.buffer import Buffer
 from dirad.preval.choice import new_system
 from dirad.preval.connectivity import allowed_sources, is_output, live_nodes, paths
+from dirad.preval.expert import Expert
+from dirad.preval.l1 import new_l1
+from dirad.preval.learner import Learner
+from dirad.preval.paper_model import PaperLearner, best_temperature, tempered
+from dirad.preval.predictor import observe
 from dirad.preval.settings import PRESETS, Settings
 from dirad.preval.validation import (
     batch_limit,
     confident,
     conflict_ratio,
     conflicted,
+    error_stats,
     invalid,
-    statistics,
 )
 from networks import edges_of, random_network
 from streams import SETTINGS, WIDTH, digest, learned, samples, system_of
@@ -44,6 +50,12 @@ def reached_from(network, node):
                 if source == at
             ]
     return found
+
+
+def untrained_l1(network, X, settings, seed):
+    """Return an L1 without edges for a finished L0."""
+    states = observe(network, X, standardize=settings.standardize)
+    return new_l1(states, X, settings, seed)
 
 
 # ------------------------------------------------------------------ the connectivity rule
@@ -73,12 +85,12 @@ def test_no_node_reaches_through_L1_what_it_reaches_through_L0(seed, connectivit
     network = random_network(rng, 5, 2, 3, density=0.3)
     settings = SETTINGS["paper"].replace(connectivity=connectivity)
     X = rng.random((40 * settings.l1.batch_size, 5))
-    l1 = Prediction(network, X[:40], settings, seed)
-    l1.advance(X)
+    l1 = untrained_l1(network, X[:40], settings, seed)
+    l1.advance_in_order(X)
     grown = 0
     for pathway in l1.pathways:
-        its, target = pathway.adaptation.state.network, l1.nodes[pathway.target]
-        for column, node in enumerate(l1.nodes):
+        its, target = pathway.network, l1.states.nodes[pathway.target]
+        for column, node in enumerate(l1.states.nodes):
             ends = {v for v in reached_from(its, column) if v >= its.n_inputs}
             outputs = {its.n_inputs + u for u in np.flatnonzero(its.units["kind"] == OUTPUT)}
             if ends & outputs:
@@ -90,16 +102,18 @@ def test_no_node_reaches_through_L1_what_it_reaches_through_L0(seed, connectivit
 
 def test_every_node_but_outputs_is_a_target():
     network = random_network(np.random.default_rng(0), 4, 2, 5)
-    l1 = Prediction(network, np.random.default_rng(1).random((40, 4)), SETTINGS["paper"], 0)
-    targets = set(l1.nodes[l1.targets].tolist())
+    X = np.random.default_rng(1).random((40, 4))
+    l1 = untrained_l1(network, X, SETTINGS["paper"], 0)
+    nodes = l1.states.nodes
+    targets = set(nodes[l1.targets].tolist())
     hidden = {4 + u for u in np.flatnonzero(network.units["kind"] != FREE) if u >= 2}
     assert targets == {0, 1, 2, 3} | hidden
-    states = l1.states(np.random.default_rng(1).random((40, 4)))
-    assert states[:, l1.nodes >= 6].min() == pytest.approx(0.0)
-    assert states[:, l1.nodes >= 6].max() == pytest.approx(1.0)
+    states = l1.states.of(X)
+    assert states[:, nodes >= 6].min() == pytest.approx(0.0)
+    assert states[:, nodes >= 6].max() == pytest.approx(1.0)
 
 
-def test_an_unknown_reading():
+def test_an_unknown_connectivity_is_an_error():
     with pytest.raises(ValueError, match="connectivity must be one of"):
         Settings(connectivity="sideways")
     network = random_network(np.random.default_rng(0))
@@ -111,11 +125,11 @@ def test_an_unknown_reading():
 
 
 @given(SEEDS, st.integers(1, 4))
-def test_networks_joined_answer_as_they_do_alone(seed, count):
+def test_stacked_networks_answer_as_they_do_alone(seed, count):
     rng = np.random.default_rng(seed)
     some = [random_network(rng, 4, 1, int(rng.integers(0, 4))) for _ in range(count)]
     X = rng.normal(size=(20, 4))
-    together = joined(some)
+    together = stack(some)
     assert np.array_equal(respond(together, X), np.hstack([respond(one, X) for one in some]))
     assert together.n_edges == sum(one.n_edges for one in some)
     assert together.n_hidden == sum(one.n_hidden for one in some)
@@ -141,8 +155,8 @@ def test_pathways_stop_one_by_one_and_the_unconfident_are_removed():
     model = system.models[0]
     lengths = model.l1.steps_taken
     assert len(set(lengths)) > 1
-    assert max(lengths) == model.l1.step
-    assert model.l1.network.n_outputs == len(model.known.mean) == len(model.l1.targets)
+    assert max(lengths) == len(model.l1.progress[0])
+    assert model.l1.network.n_outputs == len(model.error_stats.mean) == len(model.l1.targets)
     errors = np.array([[0.0, 0.1, 0.3], [0.1, 0.1, 0.1]])  # means 0.05, 0.1, 0.2
     assert confident(errors, 0.1).tolist() == [True, False, False]
 
@@ -155,7 +169,7 @@ def test_statistics_equal_a_naive_twin(n, nodes, seed):
     rng = np.random.default_rng(seed)
     errors, fresh = rng.exponential(size=(n, nodes)), rng.exponential(size=(7, nodes))
     T_conf, T_SV = 1.5, float(rng.uniform(0.01, 0.5))
-    known = statistics(errors, T_conf, T_SV)
+    known = error_stats(errors, T_conf, T_SV)
     mu = [sum(errors[:, k]) / n for k in range(nodes)]
     sigma = [(sum((e - mu[k]) ** 2 for e in errors[:, k]) / n) ** 0.5 for k in range(nodes)]
     assert known.mean == pytest.approx(mu)
@@ -175,27 +189,27 @@ def test_statistics_equal_a_naive_twin(n, nodes, seed):
 def test_above_five_sixths_the_papers_rule_cannot_fire():
     rng = np.random.default_rng(0)
     errors = rng.exponential(size=(100, 150))
-    known = statistics(errors, 1.5, 0.01)
+    known = error_stats(errors, 1.5, 0.01)
     assert known.invalid_share > 5 / 6
     assert batch_limit(known, 0.2) > 1.0 >= invalid(1e9 + errors, known, 1.5, 0.01).mean()
 
 
-def test_the_temperature_makes_doubt_right():
+def test_the_temperature_makes_probabilities_true():
     rng = np.random.default_rng(0)
     p = rng.uniform(0.02, 0.98, 4000)
     y = (rng.random(4000) < p).astype(int)
-    honest = np.stack([1 - p, p], axis=1)
-    assert best_temperature(honest, y) == pytest.approx(1.0, abs=0.2)
-    boastful = tempered(honest, 0.25)
-    assert best_temperature(boastful, y) == pytest.approx(4.0, rel=0.2)
-    assert tempered(boastful, 4.0) == pytest.approx(honest, abs=1e-6)
+    true = np.stack([1 - p, p], axis=1)
+    assert best_temperature(true, y) == pytest.approx(1.0, abs=0.2)
+    overconfident = tempered(true, 0.25)
+    assert best_temperature(overconfident, y) == pytest.approx(4.0, rel=0.2)
+    assert tempered(overconfident, 4.0) == pytest.approx(true, abs=1e-6)
 
 
 # ------------------------------------------------------------------ the system
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_tasks_are_noticed_and_nothing_is_overwritten(name):
+def test_new_tasks_are_detected_and_nothing_is_overwritten(name):
     system = system_of(name)
     X = np.random.default_rng(0).random((200, WIDTH))
     before: list[tuple[bytes, ...]] = []
@@ -204,7 +218,7 @@ def test_tasks_are_noticed_and_nothing_is_overwritten(name):
         assert system.adapting is None
         assert len(system.models) == task + 1
         now = [
-            (m.respond(X).tobytes(), m.errors(X).tobytes(), m.score(X).tobytes())
+            (m.respond(X).tobytes(), m.errors(X).tobytes(), m.evaluate(X).score.tobytes())
             for m in system.models
         ]
         assert now[: len(before)] == before
@@ -239,7 +253,7 @@ def test_an_adapting_model_takes_every_batch():
     system.learn(*samples(3, 5 * size))
     assert len(system.models) == 1
     assert system.journal.batches == 10
-    assert isinstance(system.models[0], StreamModel)
+    assert isinstance(system.models[0], PaperLearner)
 
 
 def test_the_validated_model_with_the_least_value_takes_a_batch():
@@ -257,7 +271,7 @@ def test_the_validated_model_with_the_least_value_takes_a_batch():
             if not known:
                 assert system.journal.events[-1].kind == "opened"
                 break
-            assert system.latest.number == min(known, key=lambda v: v.value).model
+            assert system.latest == min(known, key=lambda v: v.value).model
     assert outcomes == {True, False}  # the paper's rule raises false alarms, so both are seen
 
 
@@ -305,7 +319,7 @@ def test_a_model_that_adapts_answers_what_is_new_to_the_others():
     system.learn(X[:300], y[:300])
     assert system.adapting is not None
     assert np.mean(system.answer(X).route == 1) > 0.8
-    assert np.mean(system.route(samples(0, 200, seed=5)[0]) == 0) > 0.9
+    assert np.mean(system.answer(samples(0, 200, seed=5)[0]).route == 0) > 0.9
 
 
 def test_novelty_is_higher_for_what_was_never_seen():
@@ -333,15 +347,16 @@ def test_a_buffer_is_bounded_and_emptied():
     system.learn(X[:200], y[:200])
     model = system.models[0]
     assert len(model.buffer.X) == len(model.buffer.y) == 200
-    seen = 200
-    while model.phase != "stable":
-        system.learn(X[seen : seen + 50], y[seen : seen + 50])
-        seen += 50
+    for start in range(200, 1500, 50):
+        system.learn(X[start : start + 50], y[start : start + 50])
         assert len(model.buffer) <= system.settings.buffer_size
-    assert len(model.buffer) == len(model.buffer.y) == len(model.buffer.spared) == 0
+    assert isinstance(system.models[0], Expert)
+    held = {type(value) for value in vars(system.models[0]).values()}
+    assert not held & {Buffer, Learner}  # an expert keeps no sample
 
 
 def test_false_alarms_are_about_as_many_as_promised():
+    """By a binomial test of 400 batches, in both directions."""
     settings = SETTINGS["default"].replace(false_alarms=0.05)
     alarms = 0
     for seed in range(4):
@@ -349,7 +364,7 @@ def test_false_alarms_are_about_as_many_as_promised():
         system.learn(*samples(0, 6000, seed=seed), until_stable=True)
         batches = samples(0, 100 * 50, seed=100 + seed)[0].reshape(100, 50, WIDTH)
         alarms += sum(not system.judge(batch)[0].validated for batch in batches)
-    assert alarms < 0.15 * 400
+    assert binom.ppf(0.001, 400, 0.05) <= alarms <= binom.ppf(0.999, 400, 0.05)
 
 
 def test_settings_refuse_what_makes_no_sense():

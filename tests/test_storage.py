@@ -337,9 +337,9 @@ def test_files_from_before_a_setting_was_there_are_read(tmp_path):
             elif isinstance(inner, list):
                 places += inner
 
-    assert model._system.settings.near > 0
+    assert model._state.system.settings.near > 0
     again = dirad.load(forged(model, tmp_path, without))
-    assert again._system.settings.near == 0
+    assert again._state.system.settings.near == 0
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
@@ -360,7 +360,7 @@ def test_files_that_hold_past_answers_are_read(tmp_path):
                 places += inner
 
     again = dirad.load(forged(model, tmp_path, with_answers))
-    assert not hasattr(again._system.models[0], "answered")
+    assert not hasattr(again._state.system.models[0], "answered")
     more, labels = samples(0, 200, seed=1)
     again.partial_fit(more, labels)
     model.partial_fit(more, labels)

@@ -14,7 +14,7 @@ from dirad import cli
 from dirad.cli.stream import view_of
 from dirad.datasets import Dataset
 from dirad.plot.timeline import draw_timeline
-from dirad.preval.events import Event
+from dirad.preval.events import Event, Journal
 from dirad.streams import detection, kinds, summary
 from dirad.streams import run as streams
 from dirad.streams.detection import MISSED, Part
@@ -179,33 +179,33 @@ class Fake:
     """Answers what it has labels of, opens a model per task, and writes down what it was given."""
 
     def __init__(self, n_inputs=2, n_classes=10, settings=None, seed=0, threads=1):
-        self.models, self.events, self.reports = [], [], []
+        self.models, self.journal = [], Journal()
         self.taught = set()  # classes
         self.labels, self.calls = [], []
         self.n_parameters = 7
         self.tasks = {}  # the model of each class
 
-    def probabilities(self, X):
+    def answer(self, X):
         right = X[:, 1].astype(int)
         known = [c if c in self.taught else (c + 1) % 10 for c in right.tolist()]
-        return np.eye(10)[known]
+        return SimpleNamespace(probabilities=np.eye(10)[known])
 
     def learn(self, X, y):
-        batch = len(self.reports)
+        batch = len(self.journal.reports)
         true = X[:, 1].astype(int).tolist()
         self.taught |= set(y[y >= 0].tolist())
         self.labels += y.tolist()
         new = not any(c in self.tasks for c in true)
         if new:
             self.models.append(SimpleNamespace(number=len(self.models), phase="stable"))
-            self.events.append(Event(batch, "opened", self.models[-1].number))
+            self.journal.events.append(Event(batch, "opened", self.models[-1].number))
         found = {self.tasks.setdefault(c, len(self.models) - 1) for c in true}
         kind = "new" if new else "mixed" if len(found) > 1 else "known"
         model = -1 if kind == "mixed" else found.pop()
-        self.reports.append(SimpleNamespace(batch=batch, kind=kind, model=model, p=0.5))
+        self.journal.reports.append(SimpleNamespace(batch=batch, kind=kind, model=model, p=0.5))
 
     def label(self, numbers, y):
-        self.calls.append((len(self.reports), numbers.tolist()))
+        self.calls.append((len(self.journal.reports), numbers.tolist()))
         for number, label in zip(numbers.tolist(), y.tolist(), strict=True):
             assert self.labels[number] == -1
             self.labels[number] = label

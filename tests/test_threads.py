@@ -20,6 +20,7 @@ import pytest
 import dirad
 from dirad import DIRADClassifier, PREVALClassifier
 from dirad.estimators.transaction import locked
+from dirad.storage.codecs import ArrayStore
 from dirad.storage.model_file import packed
 
 QUICK = {
@@ -141,14 +142,14 @@ def test_answers_while_learning_are_those_of_the_state_before(monkeypatch):
     X, _ = task(0, 30, 1)
     before = model.predict_proba(X)
     seen = []
-    take = type(model._system).take
+    take = type(model._state.system).take
 
     def watched(system, *batch):
         report = take(system, *batch)
         seen.append((model.predict_proba(X), len(model.models_), model.n_samples_seen_))
         return report
 
-    monkeypatch.setattr(type(model._system), "take", watched)
+    monkeypatch.setattr(type(model._state.system), "take", watched)
     model.partial_fit(*task(1, 200, 2))
     assert len(seen) == 4
     for chances, models, samples in seen:
@@ -162,15 +163,16 @@ def test_a_saved_file_is_of_one_state(monkeypatch):
     """Another thread may learn between the parts that are written."""
     model = PREVALClassifier(**QUICK).partial_fit(*task(0, 330, 0))
     before = packed(model)
-    labels = PREVALClassifier._labels.fget
+    put = ArrayStore.put
 
-    def learning(self):
-        found = labels(self)
+    def learning(store, *array):
+        monkeypatch.setattr(ArrayStore, "put", put)
         model.partial_fit(*task(1, 120, 1))
-        return found
+        return put(store, *array)
 
-    monkeypatch.setattr(PREVALClassifier, "_labels", property(learning))
+    monkeypatch.setattr(ArrayStore, "put", learning)
     assert packed(model) == before
+    assert model.n_samples_seen_ == 450
 
 
 def test_threads_that_learn_wait_for_each_other():
@@ -215,14 +217,14 @@ def test_a_forked_process_does_not_wait_for_threads_it_has_not(monkeypatch):
     """A child of a process in which another thread learns can learn by itself."""
     model = PREVALClassifier(**QUICK).partial_fit(*task(0, 300, 0))
     inside, may_go_on = threading.Event(), threading.Event()
-    take = type(model._system).take
+    take = type(model._state.system).take
 
     def slow(system, *batch):
         inside.set()
         may_go_on.wait(60)
         return take(system, *batch)
 
-    monkeypatch.setattr(type(model._system), "take", slow)
+    monkeypatch.setattr(type(model._state.system), "take", slow)
     thread = threading.Thread(target=model.partial_fit, args=task(0, 50, 1))
     thread.start()
     assert inside.wait(60)

@@ -9,6 +9,7 @@ from dirad.export.c_float import float_parts
 from dirad.export.c_source import CSize, Parts, check_name, header, size_of
 from dirad.export.exported import Estimator, Exported, exported
 from dirad.export.fixed_point import Fixed, fixed_program
+from dirad.preval.expert import Expert
 from dirad.program import Block, Sums
 
 LEAST_FLOAT = 1e-37  # smaller numbers are 0 in float
@@ -56,8 +57,10 @@ def _spreads(model: Estimator) -> NDArray[np.float64]:
     """Return the standard deviation of each input, where it was learned."""
     if not isinstance(model, PREVALClassifier):
         return model.input_spread_
-    ones = np.ones(model.models_[0].network.n_inputs)  # the paper's models do not scale inputs
-    return np.max([getattr(one, "spread", ones) for one in model.models_], axis=0)
+    scalings = [one.evaluator.scaling for one in model.models_ if isinstance(one, Expert)]
+    if not scalings:  # the paper's models do not scale inputs
+        return np.ones(model.n_features_in_)
+    return np.max([scaling.spread for scaling in scalings], axis=0)
 
 
 def _check_float(whole: Exported, spreads: NDArray[np.float64]) -> None:

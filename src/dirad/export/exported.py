@@ -43,7 +43,7 @@ class Exported(NamedTuple):
 def exported(model: Estimator) -> Exported:
     """Return the programs and names of a fitted estimator."""
     if isinstance(model, PREVALClassifier):
-        check_is_fitted(model, "_stream")
+        check_is_fitted(model)
         result = _of_system(model)
     elif isinstance(model, (DIRADClassifier, DIRADRegressor)):
         check_is_fitted(model)
@@ -76,7 +76,7 @@ def output_names(model: Estimator) -> tuple[str, ...]:
 
 def network_of(model: Estimator, number: int | None = None) -> Network:
     """Return the network of an estimator; for a PREVAL system, the L0 of one model."""
-    check_is_fitted(model, "_stream" if isinstance(model, PREVALClassifier) else None)
+    check_is_fitted(model)
     if not isinstance(model, PREVALClassifier):
         if number is not None:
             raise ValueError(f"{type(model).__name__} has one network: give no number")

@@ -189,7 +189,8 @@ def facts(estimator: Any, subjects: list[Subject], given: Given) -> list[tuple[s
 
 def _part(estimator: Any, model: "AnyModel | None", one: Subject) -> dict[str, Any]:
     """Return the important inputs and the equations of one network."""
-    standardized = hasattr(model, "spread")
+    # The paper's models, which keep no buffer, take inputs as they are.
+    standardized = model is not None and model.settings.buffer_size > 0
     if model is None:
         weights = estimator.feature_importances_
         unit = "unit" if estimator.preset == "paper" else "standard deviation"
