@@ -9,7 +9,7 @@ from scipy.stats import binom, kstest
 from dirad.core.compose import GatedPart, compose_gated, gated_parts
 from dirad.core.network import LINEAR
 from dirad.growth.state import new_state
-from dirad.inference import respond
+from dirad.inference import Builder, evaluate, respond
 from dirad.preval.buffer import UNLABELLED, Buffer
 from dirad.preval.calibration import calibrate, sidak, two_sided
 from dirad.preval.clusters import find_clusters
@@ -17,10 +17,10 @@ from dirad.preval.input_units import InputUnits
 from dirad.preval.l1 import new_l1
 from dirad.preval.learner import new_learner
 from dirad.preval.linear_predictor import LinearPredictor
-from dirad.preval.posterior import power_mean
 from dirad.preval.predictor import observe
 from dirad.preval.settings import PRESETS
 from dirad.preval.source_selection import most_correlated
+from dirad.program import Transfer
 
 SEEDS = st.integers(0, 2**20)
 
@@ -381,6 +381,12 @@ def test_an_open_gate_lets_its_part_through_and_a_closed_one_nothing(seed):
     assert np.array_equal(found.unit >= 0, grown)
     assert found.constant[~grown].tolist() == biases.T[~grown].tolist()
     assert network.bias[found.unit[grown], 0].tolist() == biases.T[grown].tolist()
+
+
+def power_mean(errors, exponent):
+    builder = Builder(errors.shape[1])
+    mean = builder.pooling(Transfer.POWER_MEAN, builder.inputs, exponent)
+    return evaluate(builder.program({"mean": mean}), errors)["mean"][:, 0]
 
 
 @given(SEEDS)

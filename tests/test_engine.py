@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dirad.estimators.warm_up import fit_tiny, warm_up
 
 from dirad.demo.problems import grow
 from dirad.engine import (
@@ -25,6 +24,8 @@ from dirad.engine import (
     run_all,
     using,
 )
+from dirad.estimators.progress import load_kernels
+from dirad.growth.adapt import warm_up
 from dirad.params import preset
 from dirad.preval import l1
 from dirad.preval.predictor import observe
@@ -93,7 +94,7 @@ def grown(seed):
 
 
 def test_runs_are_the_same_to_the_last_bit_and_in_order(engine):
-    warm_up()
+    load_kernels()
     seen = []
     there = run_all(grown, [(n,) for n in range(6)], on_result=lambda i, result: seen.append(i))
     assert current() is engine
@@ -224,7 +225,7 @@ def test_a_reproduction_whose_workers_are_killed_every_20_seconds(cluster, engin
 def test_kernels_are_loaded_once_on_every_node(engine, tmp_path):
     engine.on_every_node(leave_a_mark, str(tmp_path))
     assert len(list(tmp_path.iterdir())) == 2
-    engine.on_every_node(fit_tiny, "default")
+    engine.on_every_node(warm_up, "float32")
 
 
 def leave_a_mark(folder):

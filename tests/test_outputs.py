@@ -60,7 +60,7 @@ def test_so_is_a_folder(capfdbinary, monkeypatch, command, run):
     def computed(*_):
         pytest.fail("something is computed")
 
-    monkeypatch.setattr("dirad.estimators.warm_up.warm_up", computed)
+    monkeypatch.setattr("dirad.estimators.progress.load_kernels", computed)
     for out in ("/proc", "/proc/deeper/still"):
         code, text, errors = run(capfdbinary, command, "--out", out)
         assert (code, text) == (2, "")
