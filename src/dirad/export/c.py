@@ -59,7 +59,7 @@ def _spreads(model: Estimator) -> NDArray[np.float64]:
         return model.input_spread_
     scalings = [one.evaluator.scaling for one in model.models_ if isinstance(one, Expert)]
     if not scalings:  # the paper's models do not scale inputs
-        return np.ones(model.n_features_in_)
+        return np.ones(model.models_[0].network.n_inputs)
     return np.max([scaling.spread for scaling in scalings], axis=0)
 
 

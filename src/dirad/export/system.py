@@ -203,7 +203,7 @@ def _predicted_inputs(builder: Builder, l1: Predictor, states: Sequence[Signal])
     for target, signal in zip(l1.targets, predicted, strict=True):
         node = l1.states.nodes[target]
         if node < l1.states.network.n_inputs:
-            result[node] = signal.times(l1.states.spread[target])
+            result[node] = signal.times(float(l1.states.spread[target]))
     return result
 
 
