@@ -30,7 +30,12 @@ from dirad.preval.program import (
     expert_program,
 )
 from dirad.preval.settings import Settings
-from dirad.preval.validation import ErrorStats, conflicted
+from dirad.preval.validation import (
+    ErrorStats,
+    conflicted,
+    largest_difference,
+    prediction_error,
+)
 from dirad.program import OUTPUTS, SCORE, Program
 
 MIN_ERROR = 1e-12  # added to mean squared errors, whose logarithm is taken
@@ -101,7 +106,9 @@ class Evaluator:
             l1=l1,
             score=self.settings.score,
             scaling=self.scaling,
-            limits=None if stats is None else stats.limits(self.settings.T_conf),
+            limits=None
+            if stats is None
+            else largest_difference(stats.limits(self.settings.T_conf), self.settings.error),
             weights=self.evidence_weights,
             exponent=self.exponent,
             cluster_columns=columns,
@@ -232,8 +239,10 @@ class Expert:
         return self.evaluator.outputs(X)
 
     def errors(self, X: NDArray) -> NDArray[np.float64]:
-        """Return |prediction − state| of the nodes that L1 predicts: (samples, nodes)."""
-        return np.zeros((len(X), 0)) if self.l1 is None else self.l1.errors(self.scaled(X))
+        """Return the prediction errors E of the nodes that L1 predicts: (samples, nodes)."""
+        if self.l1 is None:
+            return np.zeros((len(X), 0))
+        return prediction_error(self.l1.differences(self.scaled(X)), self.settings.error)
 
     def predicted_inputs(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return which inputs L1 predicts, and their predicted values: (samples, these inputs)."""

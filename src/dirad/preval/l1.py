@@ -152,11 +152,11 @@ class L1Training:
             self.pathways[i] = path  # another object, where another process trained it
             self.histories[i].extend(history)
 
-    def errors(self, X: NDArray) -> NDArray[np.float64]:
-        """Return |prediction − state| of every target as the pathways are now."""
+    def differences(self, X: NDArray) -> NDArray[np.float64]:
+        """Return prediction − state of every target as the pathways are now."""
         states = self.states.of(X)
         everything = stack([path.network for path in self.pathways])
-        return np.abs(respond(everything, states) - states[:, self.targets])
+        return respond(everything, states) - states[:, self.targets]
 
     def finished(self, chosen: NDArray[np.bool_] | None = None) -> Predictor:
         """Return the predictor of the chosen targets, or of all."""

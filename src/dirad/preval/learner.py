@@ -35,7 +35,7 @@ from dirad.preval.linear_predictor import LinearPredictor
 from dirad.preval.posterior import fit_evidence_weights, l0_evidence
 from dirad.preval.predictor import Predictor, observe
 from dirad.preval.settings import Settings
-from dirad.preval.validation import ErrorStats, error_stats
+from dirad.preval.validation import ErrorStats, error_stats, prediction_error
 
 STEPS_AT_ONCE = 1000  # of training, when a model is finished at once
 MIN_HELD_OUT = 20  # samples without which a learner is not calibrated
@@ -241,7 +241,8 @@ class Learner:
         if not l1.stable:
             return None
         predictor = l1.finished()
-        errors = predictor.errors(self.scaling.apply(self.buffer.X[self.buffer.for_calibration]))
+        X = self.scaling.apply(self.buffer.X[self.buffer.for_calibration])
+        errors = prediction_error(predictor.differences(X), self.settings.error)
         stats = error_stats(errors, self.settings.T_conf, self.settings.T_SV)
         return self._expert(predictor, stats)
 

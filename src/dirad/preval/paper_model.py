@@ -30,6 +30,8 @@ from dirad.preval.validation import (
     conflicted,
     error_stats,
     invalid,
+    largest_difference,
+    prediction_error,
 )
 from dirad.program import OUTPUTS, Program
 
@@ -78,24 +80,26 @@ class PaperExpert:
         return respond(self.network, X)
 
     def errors(self, X: NDArray) -> NDArray[np.float64]:
-        """Return |prediction − state| of the confidently predicted nodes: (samples, nodes)."""
-        return self.l1.errors(X)
+        """Return the prediction errors E of the confident nodes: (samples, nodes)."""
+        return prediction_error(self.l1.differences(X), self.settings.error)
 
     def evaluate(self, X: NDArray) -> PaperScores:
         """Return conflict ratios and class probabilities, in one pass through both networks."""
         found = evaluate(self.program, X)
-        ratio = conflict_ratio(np.abs(found[ERRORS]), self.error_stats, self.settings.T_conf)
+        errors = prediction_error(found[ERRORS], self.settings.error)
+        ratio = conflict_ratio(errors, self.error_stats, self.settings.T_conf)
         return PaperScores(ratio, found[OUTPUTS])
 
     @property
     def parts(self) -> ExpertParts:
         """What the program of the model is made of."""
+        limits = self.error_stats.limits(self.settings.T_conf)
         return ExpertParts(
             l0=self.network,
             first_output=0,
             l1=self.l1,
             score=BY_CONFLICTS,
-            limits=self.error_stats.limits(self.settings.T_conf),
+            limits=largest_difference(limits, self.settings.error),
             temperature=self.temperature,
         )
 
@@ -203,7 +207,7 @@ class PaperLearner:
     def _expert(self, l1: L1Training) -> PaperExpert:
         """Choose confidently predicted nodes and compute μ, σ and R_IS, all on the last batch."""
         settings = self.settings
-        errors = l1.errors(self.last[0])
+        errors = prediction_error(l1.differences(self.last[0]), settings.error)
         chosen = confident(errors, settings.T_CP)
         stats = error_stats(errors[:, chosen], settings.T_conf, settings.T_SV)
         return PaperExpert(

@@ -127,10 +127,10 @@ class Predictor:
             result[:, self.nodes[inputs]] = scaled * self.states.spread[self.targets[inputs]]
         return result
 
-    def errors(self, X: NDArray) -> NDArray[np.float64]:
-        """Return |prediction − state| of the targets: (samples, targets)."""
+    def differences(self, X: NDArray) -> NDArray[np.float64]:
+        """Return prediction − state of the targets: (samples, targets)."""
         states = self.states.of(X)
-        return np.abs(self.scaled_predictions(states) - states[:, self.targets])
+        return self.scaled_predictions(states) - states[:, self.targets]
 
     @property
     def n_parameters(self) -> int:

@@ -12,6 +12,7 @@ from dirad.preval.connectivity import CONNECTIVITY
 ENOUGH = 1600  # samples from which the weight decay of L0 and gating network is full
 CHOICES = {
     "connectivity": CONNECTIVITY,
+    "error": ("squared", "absolute"),
     "models": ("separate", "shared"),
     "prediction": ("grown", "linear", "mean"),
     "score": ("squared", "modes", "conflicts"),
@@ -27,6 +28,7 @@ class Settings:
 
     # --- L1
     connectivity: str = "strict"  # which nodes may predict which
+    error: str = "squared"  # E: (prediction − state)², or its absolute value
     T_CP: float = 0.10  # T_CP: mean error below which a node is confidently predicted
     modes: int = 0  # ours: most modes of a class, each with pathways of its own; 0: no gates
     mode_samples: int = 80  # ours: samples that a mode has at least, on average
@@ -121,6 +123,7 @@ PRESETS: dict[str, Settings] = {
             settle_steps=100,
         ),
         connectivity="apart",
+        error="absolute",
         modes=12,
         sources=100,
         near=0.025,

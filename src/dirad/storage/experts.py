@@ -46,7 +46,6 @@ SETTINGS = Shared(
     Object(
         Settings,
         options_of(Settings, CHOICES, dict.fromkeys(("l0", "l1", "gates"), PARAMS)),
-        later=frozenset({"near"}),
     )
 )
 UNITS = Shared(Object(without_init(InputUnits), {"_unit": Maybe(Array(REAL, "inputs"))}))
