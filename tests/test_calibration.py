@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, kstest
 
-from dirad.core.compose import GatedPart, compose_gated, gated_parts
+from dirad.core.compose import GatedPart, compose_gated, index_gates
 from dirad.core.network import LINEAR
 from dirad.growth.state import new_state
 from dirad.inference import Builder, evaluate, respond
@@ -17,7 +17,7 @@ from dirad.preval.input_units import InputUnits
 from dirad.preval.l1 import new_l1
 from dirad.preval.learner import new_learner
 from dirad.preval.linear_predictor import LinearPredictor
-from dirad.preval.predictor import observe
+from dirad.preval.predictor import fit_state_scaling
 from dirad.preval.settings import PRESETS
 from dirad.preval.source_selection import most_correlated
 from dirad.program import Transfer
@@ -377,7 +377,7 @@ def test_an_open_gate_lets_its_part_through_and_a_closed_one_nothing(seed):
         assert answers == pytest.approx(X @ weights[gate].T + biases[gate], abs=1e-9)
     assert respond(network, np.hstack([X, np.zeros((10, 2))])) == pytest.approx(0.0, abs=1e-9)
     assert network.n_hidden == int((weights != 0).any(axis=2).sum())
-    found = gated_parts(network, 2)
+    found = index_gates(network, 2)
     grown = (weights != 0).any(axis=2).T
     assert np.array_equal(found.unit >= 0, grown)
     assert found.constant[~grown].tolist() == biases.T[~grown].tolist()
@@ -440,7 +440,7 @@ def test_at_most_half_of_the_correlated_inputs_are_skipped(seed, skip):
 
 def untrained_l1(network, X, settings):
     """Return an L1 without edges for a finished L0."""
-    return new_l1(observe(network, X, standardize=settings.standardize), X, settings, 0)
+    return new_l1(fit_state_scaling(network, X, standardize=settings.standardize), X, settings, 0)
 
 
 def usable_for(l1, target):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from dirad.core.compose import gated_parts
+from dirad.core.compose import index_gates
 from dirad.inference import evaluate, node_states, respond
 from dirad.preval.expert import Expert
-from dirad.preval.program import CLUSTER_ERRORS, ERRORS, GATES, L0, expert_program, l0_program
+from dirad.preval.program import CLUSTER_ERRORS, GATES, L0, RESIDUALS, expert_program, l0_program
 from dirad.program import OUTPUTS, SCORE
 from exported_models import ALONE, SYSTEMS, inputs, model
 
@@ -29,7 +29,7 @@ def naive_errors_by_cluster(l1, states):
     if l1.clusters is None:
         errors = [l1.scaled_predictions(states)[:, inputs] - actual]
     else:
-        parts = gated_parts(l1.network, l1.clusters.n)
+        parts = index_gates(l1.network, l1.clusters.n)
         opened = np.hstack([states, np.ones((len(states), l1.clusters.n))])
         errors = []
         for cluster in range(l1.clusters.n):
@@ -47,11 +47,11 @@ def naive_errors_by_cluster(l1, states):
 def naive(one, X):
     """Return scores and probabilities of one of our experts."""
     evaluator, l1 = one.evaluator, one.l1
-    states = l1.states.of(evaluator.scaling.apply(X))
+    states = l1.states.of(evaluator.scaling.standardize(X))
     errors = naive_errors_by_cluster(l1, states)
     exponent = evaluator.exponent
     score = np.mean(errors**-exponent, axis=1) ** (-1.0 / exponent)
-    p = np.clip(one.respond(X), TINY, 1.0 - TINY)
+    p = np.clip(one.l0_outputs(X), TINY, 1.0 - TINY)
     weight_l0, weight_errors = evaluator.evidence_weights
     logits = weight_l0 * np.log(p / (1.0 - p))
     if l1.clusters is not None and l1.clusters.cover(one.classes):
@@ -75,7 +75,7 @@ def test_answers_and_score(kind, place):
         else:
             limits = one.error_stats.mean + one.settings.T_conf * one.error_stats.deviation
             score = (one.errors(X) > limits).mean(axis=1)
-            p = np.clip(one.respond(X), TINY, 1.0 - TINY)
+            p = np.clip(one.l0_outputs(X), TINY, 1.0 - TINY)
             warm = 1.0 / (1.0 + ((1.0 - p) / p) ** (1.0 / one.temperature))
             probabilities = warm / warm.sum(axis=1, keepdims=True)
         assert close(found[SCORE][:, 0], score)
@@ -90,9 +90,9 @@ def test_details(kind, place):
     one, X = model(kind).models_[place], inputs(kind)[:200].astype(float)
     program = expert_program(one.parts, details=True)
     found, l1 = evaluate(program, X), one.l1
-    assert close(found[L0], one.respond(X))
-    assert close(evaluate(l0_program(one.parts), X)[OUTPUTS], one.respond(X))
-    assert close(np.abs(found[ERRORS]), one.errors(X))
+    assert close(found[L0], one.l0_outputs(X))
+    assert close(evaluate(l0_program(one.parts), X)[OUTPUTS], one.l0_outputs(X))
+    assert close(np.abs(found[RESIDUALS]), one.errors(X))
     states = l1.states.of(one.scaled(X))
     if l1.clusters is None:
         assert found[GATES].shape == (len(X), 0)
@@ -100,8 +100,8 @@ def test_details(kind, place):
         assert close(found[GATES], l1.clusters.weights(states))
     if isinstance(one, Expert):
         assert close(found[CLUSTER_ERRORS], naive_errors_by_cluster(l1, states))
-    only = evaluate(program.only([ERRORS]), X)
-    assert np.array_equal(only[ERRORS], found[ERRORS])
+    only = evaluate(program.only([RESIDUALS]), X)
+    assert np.array_equal(only[RESIDUALS], found[RESIDUALS])
 
 
 @pytest.mark.parametrize("score", ["squared", "conflicts"])

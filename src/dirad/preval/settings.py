@@ -9,7 +9,7 @@ import numpy as np
 from dirad.params import Params, preset
 from dirad.preval.connectivity import CONNECTIVITY
 
-ENOUGH = 1600  # samples from which the weight decay of L0 and gating network is full
+FULL_DECAY_SAMPLES = 1600  # samples from which the weight decay of L0 and gating network is full
 CHOICES = {
     "connectivity": CONNECTIVITY,
     "error": ("squared", "absolute"),
@@ -100,8 +100,8 @@ class Settings:
 
 
 def weight_decay_for(params: Params, n_samples: int) -> float:
-    """Return the weight decay for a number of samples: in proportion to them up to ENOUGH."""
-    return params.prior * min(1.0, n_samples / ENOUGH)
+    """Return the weight decay for a number of samples: in proportion to them while they are few."""
+    return params.prior * min(1.0, n_samples / FULL_DECAY_SAMPLES)
 
 
 PRESETS: dict[str, Settings] = {

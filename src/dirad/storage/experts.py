@@ -122,7 +122,7 @@ PREDICTOR: Shared = Shared(
             "network": Maybe(SHARED_NETWORK),
             "clusters": Maybe(CLUSTERS),
             "steps_taken": List(COUNT),
-            "progress": Row(*[Array(REAL, "steps", finite=False)] * 3),
+            "learning_curves": Row(*[Array(REAL, "steps", finite=False)] * 3),
         },
         check_predictor,
     )

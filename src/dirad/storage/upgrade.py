@@ -138,7 +138,7 @@ class _Converter:
             self.shared[place] = kept | {
                 "states": states,
                 "clusters": gates,
-                "progress": old["_progress"],
+                "learning_curves": old["_progress"],
             }
         return place
 
