@@ -19,7 +19,7 @@ BUILDS = (TUNED, (*TUNED, "-mprefer-vector-width=256"))
 POINTERS = (
     "counts", "units", "bias", "edges",
     "status", "order", "in_start", "in_edge", "out_start", "out_edge",
-    "state", "term_0", "term_1", "delta", "felt", "target", "sample_weight",
+    "state", "term_0", "term_1", "delta", "thresholded_delta", "target", "sample_weight",
     "edge_weight", "out_weight", "edge_source", "out_term", "edge_pull", "term_pull",
 )
 # fmt: on
@@ -86,10 +86,10 @@ def numpy_steps(case: Case) -> Callable[[NDArray], None]:
         )
 
     def pull_on(pulls: NDArray, which: NDArray | int, rows: NDArray, d: NDArray) -> None:
-        felt = np.where(np.abs(d) >= params.delta_min, d, np.float32(0))
+        thresholded_delta = np.where(np.abs(d) >= params.delta_min, d, np.float32(0))
         pulls["gradient"][which] = rows @ d / n
-        pulls["net"][which] = rows @ felt / n
-        pulls["total"][which] = np.abs(rows) @ np.abs(felt) / n
+        pulls["net"][which] = rows @ thresholded_delta / n
+        pulls["total"][which] = np.abs(rows) @ np.abs(thresholded_delta) / n
 
     def step() -> float:
         for u in order:

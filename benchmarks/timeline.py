@@ -51,7 +51,7 @@ TIMED = {
     "edge_potentials": "potentials",
     "term_gradients": "potentials",
     "edge_gradients": "potentials",
-    "perturb_zero_weights": "update",
+    "perturb_zero_gradients": "update",
     "move_parameters": "update",
     "move_gains": "update",
     "grow_v1": "choosing",

@@ -192,7 +192,14 @@ def run_passes(case: Case, tolerance=0.0, delta_min=0.0, dtype=np.float64) -> Pa
     """Forward, backward and potentials, in a workspace that was full of something else."""
     plan = new_plan(case.network)
     work = new_workspace(case.network, len(case.X) + 40, dtype)
-    for array in (work.state, work.term_0, work.term_1, work.delta, work.felt, work.target):
+    for array in (
+        work.state,
+        work.term_0,
+        work.term_1,
+        work.delta,
+        work.thresholded_delta,
+        work.target,
+    ):
         array[:] = 77.0
     load_batch(work, case.X, case.y, case.weight)
     potential = new_potential(case.network)

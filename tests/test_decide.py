@@ -7,8 +7,8 @@ import pytest
 from scipy.special import ndtri
 
 from dirad.preval.buffer import UNLABELLED
-from dirad.preval.calibration import RARE_CLASSES, calibrate
-from dirad.preval.decide import Judgement, Known, Mixed, New, Unknown, decide, one_per_group
+from dirad.preval.calibration import RARE_CLASS_KEY, calibrate
+from dirad.preval.decide import Judgement, Known, Mixed, New, NotCalibrated, decide, one_per_group
 from dirad.preval.events import Verdict
 from dirad.preval.expert import GROWING_L0, STABLE, Scores
 from streams import SETTINGS
@@ -16,7 +16,7 @@ from streams import SETTINGS
 DEFAULT = SETTINGS["default"]
 FAR = 50.0  # ln(error) of samples that a model does not know
 HELD_OUT = ndtri(np.arange(1, 401) / 401)  # ln(error) of held-out samples: standard normal
-LABEL_ERRORS = {0: (0.0, 200.0), 1: (0.0, 200.0), RARE_CLASSES: (0.0, 400.0)}  # of 400, none
+LABEL_ERRORS = {0: (0.0, 200.0), 1: (0.0, 200.0), RARE_CLASS_KEY: (0.0, 400.0)}  # of 400, none
 NEVER_WRONG = calibrate(HELD_OUT, np.zeros(400, np.int64), 1, LABEL_ERRORS)
 
 
@@ -33,7 +33,7 @@ def judgement(number, logs, *, wrong=None, group=None, classes=(0, 1), phase=STA
         number=number,
         group=number if group is None else group,
         classes=classes,
-        own_classes=np.array(classes, np.int64),
+        frequent_classes=np.array(classes, np.int64),
         phase=phase,
     )
     p = {"p": 0.0, "p_inputs": 0.0, "p_labels": float("nan")} | p
@@ -50,7 +50,7 @@ def decided(*judgements, y=None, latest=None, settings=DEFAULT):
 
 
 def test_without_a_calibrated_model_a_batch_is_unknown():
-    assert decided() == Unknown()
+    assert decided() == NotCalibrated()
 
 
 def test_a_known_batch_goes_to_the_model_with_the_highest_p_value():

@@ -28,7 +28,7 @@ from dirad.estimators.progress import load_kernels
 from dirad.growth.adapt import warm_up
 from dirad.params import preset
 from dirad.preval import l1
-from dirad.preval.predictor import observe
+from dirad.preval.predictor import fit_state_scaling
 from experiments.parity import fingerprint
 from experiments.reproduction.plan import measure
 from experiments.reproduction.protocol import Setting
@@ -262,10 +262,10 @@ def test_a_node_that_is_killed_changes_nothing(cluster, engine, systems, tmp_pat
     rng = np.random.default_rng(0)
     l0, settings = systems["paper"].models[0].network, SETTINGS["paper"]
     X = rng.permutation(samples(0, 60 * settings.l1.batch_size)[0])
-    states = observe(l0, X[:40], standardize=settings.standardize)
+    states = fit_state_scaling(l0, X[:40], standardize=settings.standardize)
     expected = l1.new_l1(states, X[:40], settings, 7)
     with using(Local()):
-        expected.advance_in_order(X)
+        expected.advance_online(X)
 
     victim = cluster.add_node(num_cpus=1, object_store_memory=STORE)
     found = l1.new_l1(states, X[:40], settings, 7)
@@ -278,7 +278,7 @@ def test_a_node_that_is_killed_changes_nothing(cluster, engine, systems, tmp_pat
 
     killer = threading.Thread(target=kill)
     killer.start()
-    found.advance_in_order(X)
+    found.advance_online(X)
     killer.join()
     places = Counter(path.name.split("-")[0] for path in tmp_path.iterdir())
     assert max(places.values()) > 1  # a shard of the removed node was trained again elsewhere

@@ -170,7 +170,7 @@ def test_formula_of_a_system_is_one_l0():
     first = clf.models_[0]
     formula = to_formula(clf, number=first.number)
     found = np.stack([np.broadcast_to(a, len(X)) for a in formula.function()(*X.T)], axis=1)
-    assert np.abs(found - first.respond(X)).max() < CLOSE
+    assert np.abs(found - first.l0_outputs(X)).max() < CLOSE
     with pytest.raises(ValueError, match=r"one of \[0, 1\], got None"):
         to_formula(clf)
     with pytest.raises(ValueError, match="one network"):

@@ -20,7 +20,7 @@ from dirad.core.network import (
 from dirad.core.order import new_plan
 from dirad.growth.adapt import adapt, is_stable, new_data
 from dirad.growth.edge_generation import best_source
-from dirad.growth.enc import gate_at_birth, may_convert
+from dirad.growth.enc import function_preserving_init, may_convert
 from dirad.growth.evidence import (
     cross_products,
     evidence,
@@ -30,11 +30,11 @@ from dirad.growth.evidence import (
     source_evidence,
 )
 from dirad.growth.priority import grow_unrestricted, grow_v1
-from dirad.growth.products import MAX_ORDER, best_longer_product, best_pair, move_gates_first
+from dirad.growth.products import MAX_ORDER, best_longer_product, best_pair, partition_gates
 from dirad.growth.removal import remove_useless
-from dirad.growth.saliency import compute_saliencies, fade_weakest
+from dirad.growth.saliency import fade_weakest, obs_saliencies
 from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, STEP, new_scratch, new_state
-from dirad.growth.update import learning_rate, move_gains, move_parameters, perturb_zero_weights
+from dirad.growth.update import learning_rate, move_gains, move_parameters, perturb_zero_gradients
 from dirad.history import SETTLING
 from dirad.inference import respond
 from dirad.params import Params, preset
@@ -364,7 +364,7 @@ def test_saliency_is_the_cost_of_leaving_an_edge_out(case):
     found = run_passes(case)
     result = np.full(len(case.network.edges), np.inf)
     params = Params(term_0_bias=True)
-    compute_saliencies(case.network, found.plan, found.work, params.constants(), result)
+    obs_saliencies(case.network, found.plan, found.work, params.constants(), result)
     for t in {edge.term for edge in case.plain.edges.values()}:
         own, delta = own_rows(case, found, t, True), found.work.delta[t, : len(case.X)]
         for i, e in enumerate(naive.in_edges(case.plain, t)):
@@ -377,7 +377,7 @@ def test_the_least_salient_edges_fade():
     found = run_passes(case)
     state, params = state_of(case.network), Params().constants()
     result = np.full(len(case.network.edges), np.inf)
-    compute_saliencies(case.network, found.plan, found.work, params, result)
+    obs_saliencies(case.network, found.plan, found.work, params, result)
     chosen = fade_weakest(state, found.plan, found.work, params, 5)
     used = list(case.plain.edges)
     fading = state.edge_life["fading"][used] == 1
@@ -391,7 +391,7 @@ def test_the_least_salient_edges_fade():
 @given(st.floats(-3, 3), st.sampled_from([0.0, 0.5, 1.0, 2.0]))
 def test_a_gate_is_born_neutral_and_passes_the_gradient_on(weight, gate_floor):
     assume(abs(weight) > 1e-300 or gate_floor > 0)
-    out, bias, K = gate_at_birth(weight, gate_floor)
+    out, bias, K = function_preserving_init(weight, gate_floor)
     assert out * naive.sigma_1(bias, K) == pytest.approx(weight, rel=1e-12, abs=1e-14)
     assert out * naive.sigma_1_slope(bias, K) == pytest.approx(1.0, rel=1e-9)
     if abs(weight) >= gate_floor:
@@ -403,7 +403,7 @@ def test_a_gate_is_born_neutral_and_passes_the_gradient_on(weight, gate_floor):
 
 def test_the_gate_changes_smoothly_with_the_weight():
     weights = np.linspace(0.9, 1.1, 2001)
-    gates = np.array([gate_at_birth(w, 1.0) for w in weights])
+    gates = np.array([function_preserving_init(w, 1.0) for w in weights])
     assert np.abs(np.diff(gates, axis=0)).max() < 1e-3
 
 
@@ -555,7 +555,7 @@ def test_zero_weights_are_perturbed_as_if_sample_by_sample(in_exhaustion):
     for step in range(4000):
         state.clock[STEP] = step
         found.potential.edges[:] = before
-        perturb_zero_weights(state, found.plan, found.work, found.potential, params.constants())
+        perturb_zero_gradients(state, found.plan, found.work, found.potential, params.constants())
         gradient.append(found.potential.edges["gradient"] - before["gradient"])
         net_pull.append(found.potential.edges["net"] - before["net"])
     noise, net_noise = np.array(gradient), np.array(net_pull)
@@ -764,7 +764,7 @@ def test_without_conversion_there_is_no_hidden_node():
 @given(st.lists(st.integers(0, 30), unique=True, max_size=12), st.integers(1, 31))
 def test_gates_come_first_and_keep_their_order(nodes, first_gate):
     candidates = np.array(nodes, np.int64)
-    number = move_gates_first(candidates, first_gate)
+    number = partition_gates(candidates, first_gate)
     gates = [s for s in nodes if s >= first_gate]
     assert number == len(gates)
     assert candidates.tolist() == gates + [s for s in nodes if s < first_gate]

@@ -10,7 +10,7 @@ import pytest
 
 import dirad
 from dirad import DIRADClassifier, DIRADRegressor, ModelError, PREVALClassifier, watch
-from dirad.core.magnitudes import OutOfRange, center_and_spread, check_range
+from dirad.core.magnitudes import OutOfRange, check_range, mean_and_std
 from dirad.export import to_c
 from dirad.preval import events
 from dirad.preval.system import System
@@ -49,7 +49,7 @@ def same_state(model, content):
 @pytest.mark.parametrize("offset", [0.0, 3.0, 1e7])
 def test_center_and_spread_at_any_scale(scale, offset):
     X = (np.random.default_rng(0).normal(size=(500, 3)) + offset) * scale
-    center, spread = center_and_spread(X)
+    center, spread = mean_and_std(X)
     exact = X / scale  # ordinary numbers, whose mean and spread NumPy computes well
     np.testing.assert_allclose(center / scale, exact.mean(axis=0), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(spread / scale, exact.std(axis=0), rtol=1e-6)
@@ -57,7 +57,7 @@ def test_center_and_spread_at_any_scale(scale, offset):
 
 def test_ordinary_numbers_have_numpys_own_mean_and_spread():
     X = np.random.default_rng(0).normal(2.0, 3.0, (500, 4))
-    center, spread = center_and_spread(X)
+    center, spread = mean_and_std(X)
     assert np.array_equal(center, X.mean(axis=0))
     assert np.array_equal(spread, X.std(axis=0))
 
@@ -65,7 +65,7 @@ def test_ordinary_numbers_have_numpys_own_mean_and_spread():
 def test_rounding_errors_are_no_spread():
     X = np.full((100, 1), 0.3)
     X[::2] = 0.1 * 3
-    assert center_and_spread(X)[1].tolist() == [0.0]
+    assert mean_and_std(X)[1].tolist() == [0.0]
 
 
 @pytest.mark.parametrize("marker", MARKERS)

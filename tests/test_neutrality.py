@@ -13,7 +13,7 @@ from dirad.growth.enc import convert_edge
 from dirad.growth.gain import apply_best, grow_by_gain
 from dirad.growth.priority import grow_unrestricted, grow_v1
 from dirad.growth.products import apply_product
-from dirad.growth.removal import is_silent, remove_edge, remove_unit, remove_useless
+from dirad.growth.removal import is_always_zero, remove_edge, remove_unit, remove_useless
 from dirad.params import Params, preset
 from networks import (
     PAIRS,
@@ -173,7 +173,7 @@ def test_removing_all_that_is_useless(case, seed):
     """Zero weights, childless nodes, and the out-edges of nodes whose state is 0."""
     network, plan = case.network, new_plan(case.network)
     hidden = np.flatnonzero(network.units["kind"] == MODULATORY)
-    silent = [int(u) for u in hidden if is_silent(network, plan, u)]
+    silent = [int(u) for u in hidden if is_always_zero(network, plan, u)]
     # Nobody asks what a silent node receives: nothing enters its term 0.
     before = rows_of(case, without=silent)
     state = state_of(network, seed=seed)
@@ -181,7 +181,7 @@ def test_removing_all_that_is_useless(case, seed):
         state.clock[0] = step
         remove_useless(state, plan, new_log(), Params().constants())
         assert not naive.has_cycle(plain(network))
-        silent += [int(u) for u in hidden if is_silent(network, plan, u)]
+        silent += [int(u) for u in hidden if is_always_zero(network, plan, u)]
         assert_unchanged(
             {k: v for k, v in before.items() if k[1] // (2 - (k[0] == "state")) not in silent},
             rows_of(case),

@@ -11,9 +11,9 @@ from dirad.core.potential import (
     bias_exhausted,
     edge_exhausted,
     edge_gradients,
-    effective_samples,
     new_potential,
     term_gradients,
+    total_weight,
 )
 from dirad.core.propagate import CROSS_ENTROPY, forward, mean_cost
 from dirad.inference import respond
@@ -53,7 +53,7 @@ def test_gradients_alone_equal_those_of_the_potentials(case):
 
 @given(cases(weighted=True))
 def test_effective_samples_leave_padding_out(case):
-    assert effective_samples(run_passes(case).work) == pytest.approx(case.weight.sum(), rel=1e-12)
+    assert total_weight(run_passes(case).work) == pytest.approx(case.weight.sum(), rel=1e-12)
 
 
 @given(cases(), DELTA_MINS, st.sampled_from([0.0, 1.0, 1.5, 5.0]), st.sampled_from([0.0, 0.1]))

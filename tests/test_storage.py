@@ -323,50 +323,6 @@ def in_tree(*keys, value):
     return change
 
 
-def test_files_from_before_a_setting_was_there_are_read(tmp_path):
-    X, y = samples(0, 300)
-    model = PREVALClassifier(**PREVAL).partial_fit(X, y)
-
-    def without(found, _):
-        places = [found]
-        while places:
-            inner = places.pop()
-            if isinstance(inner, dict):
-                inner.pop("near", None)
-                places += inner.values()
-            elif isinstance(inner, list):
-                places += inner
-
-    assert model._state.system.settings.near > 0
-    again = dirad.load(forged(model, tmp_path, without))
-    assert again._state.system.settings.near == 0
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-
-
-def test_files_that_hold_past_answers_are_read(tmp_path):
-    """As adapting models once kept them."""
-    X, y = samples(0, 300)
-    model = PREVALClassifier(**PREVAL).partial_fit(X, y)
-
-    def with_answers(found, _):
-        places = [found]
-        while places:
-            inner = places.pop()
-            if isinstance(inner, dict):
-                if "taught_by" in inner:
-                    inner["answered"] = [[0, [1.5, 20.0]]]
-                places += inner.values()
-            elif isinstance(inner, list):
-                places += inner
-
-    again = dirad.load(forged(model, tmp_path, with_answers))
-    assert not hasattr(again._state.system.models[0], "answered")
-    more, labels = samples(0, 200, seed=1)
-    again.partial_fit(more, labels)
-    model.partial_fit(more, labels)
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-
-
 def cycle(_, arrays):
     """Let a modulatory node, made up, feed itself."""
     prefix = "model/network_"

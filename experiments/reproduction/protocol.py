@@ -214,7 +214,7 @@ def right_model(
 
 def describe(model: Any) -> dict[str, float]:
     """Return the sizes of a stable model."""
-    error, edges, _ = model.l1.progress
+    error, edges, _ = model.l1.learning_curves
     return {
         "L0_edges": model.network.n_edges,
         "L0_hidden": model.network.n_hidden,

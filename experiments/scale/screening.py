@@ -6,7 +6,7 @@ cost what learned ones do.
 
 import numpy as np
 
-from dirad.preval.preselection import PER_SAMPLE, Preselection
+from dirad.preval.preselection import EXPERTS_PER_SAMPLE, Preselection
 from experiments.scale.clock import MEGABYTE, shortest
 from experiments.scale.growth import Row
 
@@ -24,6 +24,6 @@ def measure_screening(n_models: int, seed: int = 0) -> Row:
     return {
         "size": n_models,
         "inputs": INPUTS,
-        "screen": shortest(lambda: preselection.likeliest(X, PER_SAMPLE), TURNS) / SAMPLES,
+        "screen": shortest(lambda: preselection.likeliest(X, EXPERTS_PER_SAMPLE), TURNS) / SAMPLES,
         "megabytes": (preselection.square.nbytes + preselection.linear.nbytes) / MEGABYTE,
     }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dirad.core.network import EDGE
-from dirad.preval.preselection import PER_SAMPLE
+from dirad.preval.preselection import EXPERTS_PER_SAMPLE
 from dirad.preval.settings import PRESETS
 from dirad.preval.source_selection import CHUNK
 from experiments.scale.growth import Row
@@ -162,9 +162,9 @@ def routing(laws: Laws, world: World) -> Routing:
         screeners,
         workers * sample,
         sample + screeners * SINGLE * world.models,  # a slice to each, and all sums from each
-        PER_SAMPLE * sample,
+        EXPERTS_PER_SAMPLE * sample,
         laws.screen.at(float(world.models) * world.inputs),
-        PER_SAMPLE * laws.look.at(world.inputs),
+        EXPERTS_PER_SAMPLE * laws.look.at(world.inputs),
     )
 
 
@@ -195,13 +195,13 @@ def needs(laws: Laws, world: World) -> list[dict[str, Any]]:
         _need(
             "traffic per sample, the screen divided by inputs",
             size(found.traffic),
-            f"{duration(found.traffic / world.link_bytes)} of one link; {PER_SAMPLE} likely models "
-            f"take {found.to_likely / found.traffic:.0%} of it",
+            f"{duration(found.traffic / world.link_bytes)} of one link; {EXPERTS_PER_SAMPLE} "
+            f"likely models take {found.to_likely / found.traffic:.0%} of it",
         ),
         _need(
             "time per sample, one core",
             duration(seconds),
-            f"screen {duration(found.screen_seconds)}, {PER_SAMPLE} full evaluations "
+            f"screen {duration(found.screen_seconds)}, {EXPERTS_PER_SAMPLE} full evaluations "
             f"{duration(found.look_seconds)}",
         ),
         _need(

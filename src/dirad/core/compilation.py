@@ -172,7 +172,7 @@ def inlined_kernel(function: Callable[..., Any]) -> Any:
     return _kernel(function, fastmath=SAFE_FAST_MATH, forceinline=True)
 
 
-def ordered_kernel(function: Callable[..., Any]) -> Any:
+def strict_order_kernel(function: Callable[..., Any]) -> Any:
     """Compile a function whose arithmetic keeps the order in which it is written.
 
     Only a product and a sum may be fused. Used where parameters are computed: the last bits of a

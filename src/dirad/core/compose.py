@@ -20,7 +20,7 @@ from dirad.core.network import (
 
 # σ₁(z; K) = 4/(1 + e^(−K·z)) − 1 is 0 at z = −1 and 1 at z = 0: a closed gate and an open gate.
 GATE_GAIN, GATE_BIAS = float(np.log(3.0)), -1.0
-GATE_PARAMETERS = 4  # these two, and the weights of the edges from the gate and to the output
+N_PARAMETERS_PER_GATE = 4  # these two, and the weights of the edges from the gate and to the output
 
 
 def stack(networks: Sequence[Network]) -> Network:
@@ -95,14 +95,14 @@ def compose_gated(parts: Sequence[GatedPart], n_outputs: int, n_gates: int) -> N
     return result
 
 
-class GatedParts(NamedTuple):
+class GateIndex(NamedTuple):
     """Where each part of a gated network is: by output and gate."""
 
     unit: NDArray[np.int64]  # (outputs, gates) its modulatory node, or -1 where it is constant
     constant: NDArray[np.float64]  # (outputs, gates) its value where there is no such node
 
 
-def gated_parts(network: Network, n_gates: int) -> GatedParts:
+def index_gates(network: Network, n_gates: int) -> GateIndex:
     """Find the parts of a network that `compose_gated` returned."""
     edges = network.edges[network.edges["source"] >= 0]
     source, unit = edges["source"], edges["term"] // 2
@@ -114,7 +114,7 @@ def gated_parts(network: Network, n_gates: int) -> GatedParts:
     gate_of_unit = np.zeros(len(network.units), np.int64)
     gate_of_unit[unit[to_node]] = gate[to_node]
     shape = network.n_outputs, n_gates
-    result = GatedParts(np.full(shape, -1), np.zeros(shape))
+    result = GateIndex(np.full(shape, -1), np.zeros(shape))
     constant = from_gate & ~to_node
     result.constant[column[unit[constant]], gate[constant]] = edges["weight"][constant]
     inner = source >= network.n_inputs

@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-HUGE = 1e15  # magnitude from which a number may be a marker for missing data
+MISSING_MARKER_MIN = 1e15  # magnitude from which a number may be a marker for missing data
 LARGEST = 1e307  # beyond it, differences of two numbers overflow
 TOO_FAR = 1e15  # deviations; farther out, float64 has no digit left for the rest of the column
-OVERFLOW = 1e100  # units of an input whose squares, and sums of them, float64 holds with ease
-OFFSET = 1e6  # spreads that a center may lie away from 0 before it is computed with care
+MAX_SAFE_UNITS = 1e100  # units of an input whose squares, and sums of them, float64 holds with ease
+MAX_MEAN_TO_STD = 1e6  # spreads that a center may lie away from 0 before it is computed with care
 TINY = 1e-150  # spread whose square is lost in float64
 ROUNDING = 4 * np.finfo(np.float64).eps  # relative spread of equal numbers after some arithmetic
 
@@ -28,27 +28,27 @@ def reason(value: float) -> str:
     )
 
 
-def center_and_spread(X: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def mean_and_std(X: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean and standard deviation of each column.
 
     Where the squares overflow or vanish, or where the mean is so large that its rounding errors
     would show in the spread, both are computed from shifted and rescaled values. A column whose
     values differ by rounding errors alone has spread 0.
 
-    >>> center_and_spread(np.array([[1e300, 1e12], [3e300, 1e12 + 2]]))
+    >>> mean_and_std(np.array([[1e300, 1e12], [3e300, 1e12 + 2]]))
     (array([2.e+300, 1.e+012]), array([1.e+300, 1.e+000]))
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         center = X.mean(axis=0, dtype=np.float64)
         spread = X.std(axis=0, dtype=np.float64)
         careful = ~(np.isfinite(center) & np.isfinite(spread) & (spread > TINY))
-        careful |= np.abs(center) > OFFSET * spread
+        careful |= np.abs(center) > MAX_MEAN_TO_STD * spread
     for column in np.flatnonzero(careful):
-        center[column], spread[column] = _carefully(X[:, column])
+        center[column], spread[column] = _scaled_mean_std(X[:, column])
     return center, spread
 
 
-def _carefully(values: NDArray) -> tuple[float, float]:
+def _scaled_mean_std(values: NDArray) -> tuple[float, float]:
     """Return mean and spread of one column, whatever its magnitude."""
     exponent = int(np.frexp(np.abs(values).max(initial=0.0))[1])
     scaled = np.ldexp(values.astype(np.float64), -exponent)  # in [−1, 1], exactly
@@ -89,9 +89,11 @@ def out_of_range(X: NDArray, unit: NDArray | float | None = None) -> NDArray[np.
     """Return which values are too large to be learned beside the others."""
     size = np.abs(X)
     if unit is not None:
-        far = (size / TOO_FAR > unit) & ((size > HUGE) | (size / OVERFLOW > unit))
+        far = (size / TOO_FAR > unit) & (
+            (size > MISSING_MARKER_MIN) | (size / MAX_SAFE_UNITS > unit)
+        )
         return far | (size > LARGEST)
-    far = size > HUGE
+    far = size > MISSING_MARKER_MIN
     for column in np.flatnonzero(far.any(axis=0)):
         far[:, column] &= _far_from_others(X[:, column])
     return far | (size > LARGEST)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dirad.core.compilation import inlined_kernel, kernel
 from dirad.core.network import N_UNITS, OUTPUT, Network
 
-PULL = np.dtype(
+GRADIENT_STATS = np.dtype(
     [
         ("gradient", np.float64),  # ∂C/∂w or ∂C/∂b, all deltas counted: for the update
         ("net", np.float64),  # the same with deltas under δ_min as 0
@@ -27,13 +27,16 @@ PULL = np.dtype(
 class Potential(NamedTuple):
     """The potentials of every edge and of every term."""
 
-    edges: NDArray  # (edges,) of PULL
-    terms: NDArray  # (terms,) of PULL
+    edges: NDArray  # (edges,) of GRADIENT_STATS
+    terms: NDArray  # (terms,) of GRADIENT_STATS
 
 
 def new_potential(network: Network) -> Potential:
     """Return zeroed potentials with the network's capacity."""
-    return Potential(np.zeros(len(network.edges), PULL), np.zeros(2 * len(network.units), PULL))
+    return Potential(
+        np.zeros(len(network.edges), GRADIENT_STATS),
+        np.zeros(2 * len(network.units), GRADIENT_STATS),
+    )
 
 
 @kernel
@@ -44,13 +47,13 @@ def threshold_deltas(net, work, delta_min):
     for t in range(2 * net.counts[N_UNITS]):
         for m in range(work.width[1]):
             d = work.delta[t, m]
-            work.felt[t, m] = d if abs(d) >= limit else zero
+            work.thresholded_delta[t, m] = d if abs(d) >= limit else zero
 
 
 @kernel
 def term_potentials(net, work, potential):
     """Net and total potential of every term, and the gradient of its bias."""
-    scale = 1.0 / effective_samples(work)
+    scale = 1.0 / total_weight(work)
     for u in range(net.counts[N_UNITS]):
         if net.units[u].kind < 0:
             continue
@@ -59,7 +62,7 @@ def term_potentials(net, work, potential):
             net_sum, total = gradient, gradient
             for m in range(work.width[1]):
                 gradient += work.delta[t, m]
-                d = work.felt[t, m]
+                d = work.thresholded_delta[t, m]
                 net_sum += d
                 total += abs(d)
             potential.terms[t].gradient = scale * gradient
@@ -68,7 +71,7 @@ def term_potentials(net, work, potential):
 
 
 @kernel
-def effective_samples(work):
+def total_weight(work):
     """Sum of the sample weights."""
     total = 0.0
     for m in range(work.width[0]):
@@ -79,7 +82,7 @@ def effective_samples(work):
 @kernel
 def edge_potentials(plan, work, potential):
     """Gradient, net and total potential of every edge; four edges of a term at a time."""
-    scale = 1.0 / effective_samples(work)
+    scale = 1.0 / total_weight(work)
     for t in range(plan.in_start.shape[0] - 1):
         p, stop = plan.in_start[t], plan.in_start[t + 1]
         while p + 4 <= stop:
@@ -100,7 +103,7 @@ def four_potentials(plan, work, potential, t, p, scale):
     n0, n1, n2, n3 = zero, zero, zero, zero
     t0, t1, t2, t3 = zero, zero, zero, zero
     for m in range(work.width[1]):
-        d, x = work.delta[t, m], work.felt[t, m]
+        d, x = work.delta[t, m], work.thresholded_delta[t, m]
         a0, a1 = work.state[s0, m], work.state[s1, m]
         a2, a3 = work.state[s2, m], work.state[s3, m]
         g0 += a0 * d
@@ -128,7 +131,7 @@ def one_potential(plan, work, potential, t, p, scale):
     zero = work.delta.dtype.type(0.0)
     gradient, net_sum, total = zero, zero, zero
     for m in range(work.width[1]):
-        a, x = work.state[s, m], work.felt[t, m]
+        a, x = work.state[s, m], work.thresholded_delta[t, m]
         gradient += a * work.delta[t, m]
         net_sum += a * x
         total += abs(a * x)
@@ -146,7 +149,7 @@ def write_potentials(potential, e, gradient, net, total):
 @kernel
 def edge_gradients(plan, work, potential):
     """The gradient of every edge and nothing else: all that a step without growth needs."""
-    scale = 1.0 / effective_samples(work)
+    scale = 1.0 / total_weight(work)
     for t in range(plan.in_start.shape[0] - 1):
         p, stop = plan.in_start[t], plan.in_start[t + 1]
         while p + 4 <= stop:
@@ -183,7 +186,7 @@ def four_gradients(plan, work, potential, t, p, scale):
 @kernel
 def term_gradients(net, work, potential):
     """The gradient of every bias and nothing else."""
-    scale = 1.0 / effective_samples(work)
+    scale = 1.0 / total_weight(work)
     for u in range(net.counts[N_UNITS]):
         if net.units[u].kind < 0:
             continue

@@ -39,7 +39,9 @@ class Workspace(NamedTuple):
     term_0: NDArray  # (units, samples) a of term 0 (σ₀ is the identity)
     term_1: NDArray  # (units, samples) a of term 1, i.e. σ₁(z₁)
     delta: NDArray  # (terms, samples) δ = ∂C/∂z per sample
-    felt: NDArray  # (terms, samples) δ with those under δ_min as 0: what potentials see
+    thresholded_delta: (
+        NDArray  # (terms, samples) δ with those under δ_min as 0: what potentials see
+    )
     target: NDArray  # (outputs, samples) what the outputs should be
     sample_weight: NDArray  # (samples,) weight in the cost; 0 in padding columns
     width: NDArray[np.int64]  # (2,) samples in the batch; the same padded to whole lanes
@@ -74,7 +76,7 @@ def new_workspace(network: Network, n_samples: int, dtype: type = np.float64) ->
         term_0=aligned_zeros((units, columns), dtype),
         term_1=aligned_zeros((units, columns), dtype),
         delta=aligned_zeros((2 * units, columns), dtype),
-        felt=aligned_zeros((2 * units, columns), dtype),
+        thresholded_delta=aligned_zeros((2 * units, columns), dtype),
         target=aligned_zeros((network.n_outputs, columns), dtype),
         sample_weight=aligned_zeros((columns,), dtype),
         width=np.array([0, 0], np.int64),

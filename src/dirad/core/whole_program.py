@@ -28,7 +28,7 @@ from numba.core.compiler import Compiler
 from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher
 
-_OVERRIDDEN = (
+_REQUIRED_METHODS = (
     "finalize",
     "get_pointer_to_function",
     "_optimize_final_module",
@@ -36,7 +36,7 @@ _OVERRIDDEN = (
 )
 
 if not (
-    all(hasattr(JITCodeLibrary, name) for name in _OVERRIDDEN)
+    all(hasattr(JITCodeLibrary, name) for name in _REQUIRED_METHODS)
     and hasattr(JITCPUCodegen, "_library_class")
 ):
     raise ImportError(f"Numba {numba.__version__} has other code libraries")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.magnitudes import center_and_spread
+from dirad.core.magnitudes import mean_and_std
 from dirad.core.network import Network
 from dirad.growth.adapt import Adaptation, Data, WorkspacePool, is_stable, new_data, warm_up
 from dirad.growth.state import PHASE, State, new_state
@@ -27,7 +27,7 @@ class Scale:
     def __init__(self, X: NDArray, enabled: bool) -> None:
         self.mean, spread = np.zeros(X.shape[1]), np.ones(X.shape[1])
         if enabled:
-            self.mean, spread = center_and_spread(X)
+            self.mean, spread = mean_and_std(X)
         # A constant feature must not seem informative because of rounding errors.
         self.constant = spread == 0
         self.spread = np.where(self.constant, 1.0, spread)

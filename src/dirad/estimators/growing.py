@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from dirad.core.describe import summary
-from dirad.core.magnitudes import center_and_spread, check_range
+from dirad.core.magnitudes import check_range, mean_and_std
 from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, TRANSFER, Network, output_units
 from dirad.core.order import new_plan
 from dirad.core.propagate import backward, forward, load_batch, new_workspace
@@ -94,7 +94,7 @@ def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
     estimator.n_steps_ = fit.state.step
     estimator.is_stable_ = fit.stable
     estimator.feature_importances_ = _importances(fit.network, inputs)
-    estimator.input_spread_ = center_and_spread(samples.X)[1]
+    estimator.input_spread_ = mean_and_std(samples.X)[1]
     if fit.stable:
         estimator._fit = None
 
@@ -103,7 +103,7 @@ def _check_spread(X: NDArray, preset: str) -> None:
     """Refuse inputs that vary too little for their weights; name those that only seem to vary."""
     if preset == "paper":
         return
-    spread = center_and_spread(X)[1]
+    spread = mean_and_std(X)[1]
     tiny = np.flatnonzero((spread > 0) & (spread < LEAST_SPREAD))
     if len(tiny):
         raise ValueError(f"X, column {tiny[0]}: varies by less than {LEAST_SPREAD:g}; rescale it")
@@ -370,7 +370,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
             if logistic:
                 offset, spread = y.min(axis=0), np.ptp(y, axis=0)
             else:
-                offset, spread = center_and_spread(y)
+                offset, spread = mean_and_std(y)
             spread = np.where(spread > 0, spread, 1.0)
             self._offset, self._spread = offset, spread
             params = _params(self, cost="squared")

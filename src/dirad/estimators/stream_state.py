@@ -110,7 +110,7 @@ class StreamAnswers(NamedTuple):
 
     def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
         """Return which inputs contradict the prediction by each sample's model."""
-        return self.state.system.conflicts(self._bounded(X))
+        return self.state.system.conflicted_inputs(self._bounded(X))
 
     def _bounded(self, X: NDArray) -> NDArray:
         system = self.state.system

@@ -38,7 +38,7 @@ def has_edge_into(net, plan, source, term):
 
 
 @kernel
-def may_feed_all(net, u, outputs_as_sources):
+def may_be_source(net, u, outputs_as_sources):
     """May unit u be a source at all, cycles apart?"""
     if net.units[u].kind == FREE:
         return False
@@ -46,7 +46,7 @@ def may_feed_all(net, u, outputs_as_sources):
 
 
 @kernel
-def is_new(state, u):
+def born_this_step(state, u):
     """Was this node created in the current step? It has no states until the next batch."""
     modulatory = state.network.units[u].kind == MODULATORY
     return modulatory and state.unit_life[u].born == state.clock[STEP]
@@ -69,15 +69,15 @@ def best_source(state, scratch, term, params):
                 continue
         elif (
             scratch.marked[s - n_inputs]
-            or not may_feed_all(net, s - n_inputs, params.outputs_as_sources)
-            or is_new(state, s - n_inputs)
+            or not may_be_source(net, s - n_inputs, params.outputs_as_sources)
+            or born_this_step(state, s - n_inputs)
         ):
             continue
         if has_edge_into(net, plan, s, term):
             continue
         total = 0.0
         for m in range(work.width[1]):
-            total += work.state[s, m] * work.felt[term, m]
+            total += work.state[s, m] * work.thresholded_delta[term, m]
         score = abs(total)
         slack = 1e-6 * max(score, best_score) + 1e-12
         if score > best_score + slack:

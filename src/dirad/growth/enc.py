@@ -6,7 +6,7 @@ responses stay as they are because w_kj · w_ik · σ₁(b_k1) = w.
 
 import math
 
-from dirad.core.compilation import kernel, ordered_kernel
+from dirad.core.compilation import kernel, strict_order_kernel
 from dirad.core.edits import new_edge, new_unit
 from dirad.core.network import N_INPUTS
 from dirad.core.order import CHANGED
@@ -15,8 +15,8 @@ from dirad.growth.state import STEP, write_event
 from dirad.history import ENC
 
 
-@ordered_kernel
-def gate_at_birth(weight, gate_floor):
+@strict_order_kernel
+def function_preserving_init(weight, gate_floor):
     """Return (w_kj, b_k1, K) of a new node, so that w_kj·σ₁(b_k1) = w and σ₁′(b_k1)·w_kj = 1.
 
     The second condition is what makes δ_k1 = ∂C/∂w_ij for every sample. The paper opens the gate
@@ -42,7 +42,7 @@ def convert_edge(state, plan, log, e, params):
     net = state.network
     now = state.clock[STEP]
     source, term, weight = net.edges[e].source, net.edges[e].term, net.edges[e].weight
-    out, bias, K = gate_at_birth(weight, params.gate_floor)
+    out, bias, K = function_preserving_init(weight, params.gate_floor)
     k = new_unit(net, K, bias, net.edges[e].owner)
     net.edges[e].source = net.counts[N_INPUTS] + k
     net.edges[e].weight = params.k_w * out

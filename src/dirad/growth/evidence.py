@@ -24,7 +24,7 @@ import numpy as np
 from dirad.core.compilation import kernel
 
 MAX_PROJECTED = 256  # a term with more in-edges is projected on its bias alone
-PIECE = 1024  # samples worked on at a time, so that a few rows of them stay in the L1 cache
+SAMPLE_BLOCK = 1024  # samples worked on at a time, so that a few rows of them stay in the L1 cache
 RIDGE = 1e-6  # relative; keeps F invertible when sources are collinear
 
 
@@ -74,8 +74,8 @@ def cross_products(states, which, rows, n, out):
     zero = states.dtype.type(0.0)
     k = rows.shape[0]
     out[:] = 0.0
-    for lo in range(0, n, PIECE):
-        hi = min(lo + PIECE, n)
+    for lo in range(0, n, SAMPLE_BLOCK):
+        hi = min(lo + SAMPLE_BLOCK, n)
         for c in range(which.shape[0]):
             x = states[which[c], lo:hi]
             i = 0

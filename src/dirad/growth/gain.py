@@ -9,7 +9,7 @@ import numpy as np
 from dirad.core.compilation import kernel
 from dirad.core.network import FREE, N_EDGES, N_INPUTS, N_UNITS, OUTPUT
 from dirad.core.order import fill_reachability, mark_ancestors, mark_descendants, rebuild
-from dirad.growth.edge_generation import generate_edge, has_edge_into, may_feed_all
+from dirad.growth.edge_generation import generate_edge, has_edge_into, may_be_source
 from dirad.growth.evidence import (
     cross_products,
     needed_evidence,
@@ -21,7 +21,7 @@ from dirad.growth.products import MAX_ORDER, apply_product, product_cost, search
 from dirad.growth.state import N_SAMPLES, STEP, count_hidden, has_room
 from dirad.growth.update import has_bias
 
-YOUNG_ROUNDS = 4  # rounds of growth for which a new edge counts as young
+YOUNG_EDGE_ROUNDS = 4  # rounds of growth for which a new edge counts as young
 
 
 @kernel
@@ -63,7 +63,7 @@ def grow_by_gain(state, plan, work, log, params, room, quota):
                 G, found = search_products(
                     state, plan, work, t, params, score, candidates, G, rows, products[t]
                 )
-                if found > 1 and G > unfinished_evidence(state, plan, work, u, params):
+                if found > 1 and G > max_young_edge_score(state, plan, work, u, params):
                     cost, _ = product_cost(state, plan, t, products[t], found)
                     if cost <= room and G > cost * gain[t]:
                         gain[t], length[t] = G / cost, found
@@ -83,7 +83,7 @@ def list_candidate_sources(net, reach, unit, params, candidates):
             candidates[count] = s
             count += 1
     for u in range(net.counts[N_UNITS]):
-        if may_feed_all(net, u, params.outputs_as_sources) and not reach[unit, u]:
+        if may_be_source(net, u, params.outputs_as_sources) and not reach[unit, u]:
             candidates[count] = n_inputs + u
             count += 1
     return count
@@ -108,7 +108,7 @@ def best_single_source(net, plan, work, term, score, candidates, evidences):
 
 
 @kernel
-def unfinished_evidence(state, plan, work, unit, params):
+def max_young_edge_score(state, plan, work, unit, params):
     """Return the largest G among the young edges on the pathway to `unit`.
 
     A chain that was just built takes a while to adapt; until then its deltas remain as they
@@ -123,7 +123,7 @@ def unfinished_evidence(state, plan, work, unit, params):
     largest = 0.0
     for e in range(net.counts[N_EDGES]):
         edge = net.edges[e]
-        young = state.clock[STEP] - state.edge_life[e].born < YOUNG_ROUNDS * params.interval
+        young = state.clock[STEP] - state.edge_life[e].born < YOUNG_EDGE_ROUNDS * params.interval
         if young and edge.source >= 0 and marked[edge.term // 2]:
             delta = work.delta[edge.term]
             G = product_evidence(delta, delta * delta, work.state[edge.source], n)

@@ -76,7 +76,7 @@ def generate_edge_for_unit(state, scratch, unit, params):
 
 
 @kernel
-def process_for(state, scratch, unit, params):
+def grow_pathway(state, scratch, unit, params):
     """GPFor of Algorithm 1: at most one generative process in the pathway of `unit`.
 
     Starts at the target and follows the edge of largest total potential to its source, as long as
@@ -165,7 +165,7 @@ def grow_v1(state, scratch, params):
         if best < 0:
             return done
         last_total, last_unit = best_total, best
-        if pathway_exhausted(state, scratch, best, params) and process_for(
+        if pathway_exhausted(state, scratch, best, params) and grow_pathway(
             state, scratch, best, params
         ):
             done += 1

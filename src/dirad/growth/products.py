@@ -14,9 +14,9 @@ from dirad.growth.enc import convert_edge
 from dirad.growth.evidence import needed_evidence, product_evidence
 
 MAX_ORDER = 16  # longest product that can be represented
-PAIR_BUDGET = 5e8  # multiplications spent on pairs of sources for one term
-SCREENED = 1000  # samples on which all pairs are compared
-KEPT = 64  # pairs that are then compared on the whole batch
+PAIR_SEARCH_OPERATIONS = 5e8  # multiplications spent on pairs of sources for one term
+SCREENING_SAMPLES = 1000  # samples on which all pairs are compared
+RESCORED_PAIRS = 64  # pairs that are then compared on the whole batch
 
 
 @kernel
@@ -27,17 +27,17 @@ def search_products(state, plan, work, term, params, score, candidates, single, 
     while the budget allows to try all products of that length. `single` is the largest G of one
     source.
     """
-    count, n = candidates.shape[0], min(work.width[0], SCREENED)
+    count, n = candidates.shape[0], min(work.width[0], SCREENING_SAMPLES)
     if params.product_order < 2 or params.enc == 0 or count == 0:
         return 0.0, 0
     firsts = candidates
     if params.first_gate > 0:
-        firsts = candidates[: move_gates_first(candidates, params.first_gate)]
+        firsts = candidates[: partition_gates(candidates, params.first_gate)]
         if firsts.shape[0] == 0:
             return 0.0, 0
-    elif float(count) * count * n > PAIR_BUDGET:
+    elif float(count) * count * n > PAIR_SEARCH_OPERATIONS:
         sort_by_total_potential(work, candidates, score.residual)
-        firsts = candidates[: max(1, int(PAIR_BUDGET / (float(count) * n)))]
+        firsts = candidates[: max(1, int(PAIR_SEARCH_OPERATIONS / (float(count) * n)))]
     G = best_pair(state, plan, work, term, score, firsts, candidates, rows, found)
     tries = 1.0 * firsts.shape[0] * count
     allowed = params.significance * (1.0 + plan.in_start[term + 1] - plan.in_start[term])
@@ -65,9 +65,9 @@ def best_pair(state, plan, work, term, score, firsts, candidates, rows, found):
     `firsts` are the leading ones of `candidates`. A source may be multiplied with itself.
     """
     n = work.width[0]
-    few = min(n, SCREENED)  # samples are in random order: the first ones are a random part
-    kept = np.zeros(KEPT)
-    pairs = np.full((KEPT, 2), -1, np.int64)
+    few = min(n, SCREENING_SAMPLES)  # samples are in random order: the first ones are a random part
+    kept = np.zeros(RESCORED_PAIRS)
+    pairs = np.full((RESCORED_PAIRS, 2), -1, np.int64)
     worst = 0
     pair = np.empty(2, np.int64)
     for i in range(firsts.shape[0]):
@@ -84,7 +84,7 @@ def best_pair(state, plan, work, term, score, firsts, candidates, rows, found):
                     pairs[worst] = pair
                     worst = np.argmin(kept)
     best_rate, best_G = 0.0, 0.0
-    for i in range(KEPT):
+    for i in range(RESCORED_PAIRS):
         if kept[i] == 0.0:
             continue
         source = work.state[pairs[i, 0]]
@@ -150,7 +150,7 @@ def count_combinations(n, k, limit):
 
 
 @kernel
-def move_gates_first(candidates, first_gate):
+def partition_gates(candidates, first_gate):
     """Move the candidates from `first_gate` on to the front; return their number."""
     ordered = np.empty(candidates.shape[0], np.int64)
     number = 0

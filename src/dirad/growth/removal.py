@@ -35,7 +35,7 @@ def remove_unit(state, plan, log, u):
 
 
 @kernel
-def is_silent(net, plan, u):
+def is_always_zero(net, plan, u):
     """Is the state of this node 0 for every sample: no edge into term 0, no bias there?"""
     return plan.in_start[2 * u] == plan.in_start[2 * u + 1] and net.bias[u, 0] == 0.0
 
@@ -59,7 +59,7 @@ def remove_useless(state, plan, log, params):
     for u in range(net.counts[N_UNITS]):
         if net.units[u].kind != MODULATORY or net.units[u].frozen:
             continue
-        if is_silent(net, plan, u) and now - state.unit_life[u].born >= params.protection:
+        if is_always_zero(net, plan, u) and now - state.unit_life[u].born >= params.protection:
             for p in range(plan.out_start[u], plan.out_start[u + 1]):
                 e = plan.out_edge[p]
                 if net.edges[e].source >= 0 and not net.edges[e].frozen:

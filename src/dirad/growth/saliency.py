@@ -9,7 +9,7 @@ from dirad.growth.update import has_bias
 
 
 @kernel
-def compute_saliencies(net, plan, work, params, result):
+def obs_saliencies(net, plan, work, params, result):
     """The cost, to second order, of setting a weight to 0 while its neighbours adjust.
 
     ½·w²/[F⁻¹]ₑₑ with the Fisher information F of the term that the edge enters.
@@ -41,7 +41,7 @@ def fade_weakest(state, plan, work, params, keep):
     """Let the least salient edges fade until `keep` are left. Return how many were chosen."""
     net = state.network
     result = np.full(net.counts[N_EDGES], np.inf)
-    compute_saliencies(net, plan, work, params, result)
+    obs_saliencies(net, plan, work, params, result)
     alive = 0
     for e in range(net.counts[N_EDGES]):
         if net.edges[e].source < 0:

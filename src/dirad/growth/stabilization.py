@@ -65,7 +65,7 @@ def restore_best(state, plan, log):
 
 
 @kernel
-def finish_growth(state, log, params):
+def end_growth_phase(state, log, params):
     """Enter the settling phase, or the stable phase where there is no settling."""
     if params.settle_steps > 0:
         enter_phase(state, log, SETTLING)
@@ -79,4 +79,4 @@ def apply_patience(state, plan, log, params):
     if state.clock[SINCE_BEST] >= params.patience:
         if params.settle_steps > 0:
             restore_best(state, plan, log)
-        finish_growth(state, log, params)
+        end_growth_phase(state, log, params)

@@ -26,7 +26,17 @@ from dirad.history import RECORD
 from dirad.params import Params
 
 # Places in `State.clock`.
-STEP, SEED, SINCE_BEST, PHASE, PHASE_START, IDLE, SWAPS, BEST_STEP, N_SAMPLES = range(9)
+(
+    STEP,
+    SEED,
+    SINCE_BEST,
+    PHASE,
+    PHASE_START,
+    ROUNDS_WITHOUT_GROWTH,
+    HALF_SWAPS,
+    BEST_STEP,
+    N_SAMPLES,
+) = range(9)
 # Places in `State.meter`.
 SMOOTHED, BEST, ERROR = range(3)
 

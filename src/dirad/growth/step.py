@@ -20,23 +20,23 @@ from dirad.growth.priority import grow_unrestricted, grow_v1
 from dirad.growth.products import MAX_ORDER
 from dirad.growth.removal import remove_useless
 from dirad.growth.saliency import fade_weakest
-from dirad.growth.stabilization import apply_patience, enter_phase, finish_growth, record_error
+from dirad.growth.stabilization import apply_patience, end_growth_phase, enter_phase, record_error
 from dirad.growth.state import (
-    IDLE,
+    HALF_SWAPS,
     PHASE,
     PHASE_START,
+    ROUNDS_WITHOUT_GROWTH,
     STEP,
-    SWAPS,
     count_edges,
     count_hidden,
     has_room,
 )
-from dirad.growth.update import move_gains, move_parameters, perturb_zero_weights
+from dirad.growth.update import move_gains, move_parameters, perturb_zero_gradients
 from dirad.history import EXCHANGING, GROWING, SETTLING, STABLE
 
 V1, UNRESTRICTED, GAIN = 0, 1, 2  # Params.ordering as numbers
 
-MAX_INPUTS_AT_ONCE = 256  # inputs that one round may connect to every output
+MAX_RESERVED_INPUTS = 256  # inputs that one round may connect to every output
 
 RAN, FULL, DONE = 0, 1, 2  # why `run` returned: at the last step; out of capacity; stable
 
@@ -81,7 +81,7 @@ def take_step(state, scratch, params):
         term_gradients(net, work, scratch.potential)
         edge_gradients(plan, work, scratch.potential)
     if params.perturbation > 0.0:
-        perturb_zero_weights(state, plan, work, scratch.potential, params)
+        perturb_zero_gradients(state, plan, work, scratch.potential, params)
     move_parameters(state, scratch.potential, scratch.correction, params)
     move_gains(state, plan, params)
     if params.ordering == V1:
@@ -111,13 +111,13 @@ def growth_round(state, plan, wide, log, params):
     if clock[PHASE] == GROWING:
         limit = int(params.overshoot * params.max_edges)
         added = -1  # no room: edges are exchanged from now on
-        if edges < limit and not out_of_time(state, params):
+        if edges < limit and not must_settle(state, params):
             few = max(1, int(params.growth_rate * edges))
             added = grow_by_gain(state, plan, wide, log, params, limit - edges, few)
-        clock[IDLE] = 0 if added > 0 else clock[IDLE] + 1
-        if added < 0 or clock[IDLE] >= 2:
-            clock[IDLE] = 0
-            if added < 0 and params.swaps > 0 and not out_of_time(state, params):
+        clock[ROUNDS_WITHOUT_GROWTH] = 0 if added > 0 else clock[ROUNDS_WITHOUT_GROWTH] + 1
+        if added < 0 or clock[ROUNDS_WITHOUT_GROWTH] >= 2:
+            clock[ROUNDS_WITHOUT_GROWTH] = 0
+            if added < 0 and params.swaps > 0 and not must_settle(state, params):
                 enter_phase(state, log, EXCHANGING)
             else:
                 begin_settling(state, plan, wide, log, params)
@@ -126,7 +126,7 @@ def growth_round(state, plan, wide, log, params):
 
 
 @kernel
-def out_of_time(state, params):
+def must_settle(state, params):
     """Must growth end now, if settling is to end within max_steps?"""
     return state.clock[STEP] + 1 + params.settle_steps >= params.max_steps
 
@@ -144,26 +144,26 @@ def exchange_edges(state, plan, wide, log, params, edges):
     """Alternately let the weakest edges fade and fill the room with the best candidates.
 
     The share exchanged, and the edges that `overshoot` allows above max_edges, fall from turn to
-    turn. A turn has two halves: `SWAPS` counts halves.
+    turn. A turn has two halves: `HALF_SWAPS` counts halves.
     """
     clock = state.clock
-    turn = clock[SWAPS] // 2
-    if turn >= params.swaps or out_of_time(state, params):
+    turn = clock[HALF_SWAPS] // 2
+    if turn >= params.swaps or must_settle(state, params):
         begin_settling(state, plan, wide, log, params)
         return
     left = 1.0 - (turn + 1.0) / params.swaps
     full = int(params.max_edges * (1.0 + (params.overshoot - 1.0) * left))
-    if clock[SWAPS] % 2 == 0:
+    if clock[HALF_SWAPS] % 2 == 0:
         share = params.swap_share * (1.0 - turn / params.swaps)
         fade_weakest(state, plan, wide, params, max(int(full * (1.0 - share)), 1))
-        clock[SWAPS] += 1
+        clock[HALF_SWAPS] += 1
     else:
         added = 0
         if edges < full:
             quota = max(1, int(params.growth_rate * edges))
             added = grow_by_gain(state, plan, wide, log, params, full - edges, quota)
         if added == 0 or edges + added >= full:
-            clock[SWAPS] += 1
+            clock[HALF_SWAPS] += 1
 
 
 @kernel
@@ -181,8 +181,8 @@ def end_step(state, plan, wide, log, params):
     clock = state.clock
     if params.ordering != GAIN:
         if clock[PHASE] == GROWING:
-            if out_of_time(state, params):
-                finish_growth(state, log, params)
+            if must_settle(state, params):
+                end_growth_phase(state, log, params)
             else:
                 apply_patience(state, plan, log, params)
     elif clock[PHASE] < SETTLING and clock[STEP] + 1 >= params.max_steps:
@@ -206,5 +206,7 @@ def has_capacity_for_step(state, log, params):
     edges = count_edges(net)
     few = max(2 * MAX_ORDER, int(params.growth_rate * edges))
     if params.breadth > 0:
-        few = max(few, edges, net.counts[N_OUTPUTS] * min(net.counts[N_INPUTS], MAX_INPUTS_AT_ONCE))
+        few = max(
+            few, edges, net.counts[N_OUTPUTS] * min(net.counts[N_INPUTS], MAX_RESERVED_INPUTS)
+        )
     return has_room(state, log, few, few)

@@ -2,21 +2,21 @@
 
 import math
 
-from dirad.core.compilation import kernel, ordered_kernel
+from dirad.core.compilation import kernel, strict_order_kernel
 from dirad.core.network import MODULATORY, N_EDGES, N_UNITS, OUTPUT
-from dirad.core.potential import effective_samples
+from dirad.core.potential import total_weight
 from dirad.core.random import PERTURBATION, normal
 from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, SEED, STEP
 from dirad.history import SETTLING
 
 # Params.optimizer and Params.K_rule as numbers.
 SGD, ADAM = 0, 1
-DECAY, DECAY_SIGNED, FOLLOW, CONSTANT = 0, 1, 2, 3
+GAIN_DECAY, GAIN_DECAY_SIGNED, GAIN_FOLLOWS_WEIGHT, GAIN_CONSTANT = 0, 1, 2, 3
 
 TINY = 1e-12
 EPSILON = 1e-8  # Adam's: keeps the division defined where all gradients are 0
-LEAST_SAMPLES = 100  # for weight decay: with fewer samples it would prevent learning
-FOLLOW_LIMITS = (1.0, 100.0)  # range of |K| where K follows 1/w
+MIN_SAMPLES_FOR_DECAY = 100  # for weight decay: with fewer samples it would prevent learning
+GAIN_RANGE = (1.0, 100.0)  # range of |K| where K follows 1/w
 
 
 @kernel
@@ -29,7 +29,7 @@ def learning_rate(state, params):
 
 
 @kernel
-def perturb_zero_weights(state, plan, work, potential, params):
+def perturb_zero_gradients(state, plan, work, potential, params):
     """Noise on the gradient of zero weights, to get them off zero (paper, 'Free parameter').
 
     The paper adds noise of deviation 0.05·|∂Cᵐ/∂w| to each sample's gradient. Its mean over the
@@ -45,14 +45,14 @@ def perturb_zero_weights(state, plan, work, potential, params):
             for m in range(work.width[1]):
                 g = work.state[net.edges[e].source, m] * work.delta[t, m]
                 squares += g * g
-            deviation = params.perturbation * math.sqrt(squares) / effective_samples(work)
+            deviation = params.perturbation * math.sqrt(squares) / total_weight(work)
             noise = deviation * normal(state.clock[SEED], PERTURBATION, state.clock[STEP], e)
             potential.edges[e].gradient += noise
             if params.perturbation_in_exhaustion == 1:
                 potential.edges[e].net += noise
 
 
-@ordered_kernel
+@strict_order_kernel
 def adam_moments(gradient, mean, square, params):
     """Return the moving means of a gradient and of its square, the moments that Adam needs."""
     gradient_square = gradient * gradient
@@ -69,7 +69,7 @@ def move_parameters(state, potential, correction, params):
     move_biases(state, potential, correction, params)
 
 
-@ordered_kernel
+@strict_order_kernel
 def move_weights(state, potential, correction, params):
     """One step of every weight, with weight decay; a fading edge only loses weight.
 
@@ -78,7 +78,7 @@ def move_weights(state, potential, correction, params):
     """
     net = state.network
     step_size = learning_rate(state, params)
-    shrink = params.prior / max(state.clock[N_SAMPLES], LEAST_SAMPLES)
+    shrink = params.prior / max(state.clock[N_SAMPLES], MIN_SAMPLES_FOR_DECAY)
     for e in range(net.counts[N_EDGES]):
         edge, life = net.edges[e], state.edge_life[e]
         if edge.source < 0 or edge.frozen:
@@ -102,7 +102,7 @@ def has_bias(net, term, params):
     return net.units[term // 2].kind == OUTPUT or term % 2 == 1 or params.term_0_bias == 1
 
 
-@ordered_kernel
+@strict_order_kernel
 def move_biases(state, potential, correction, params):
     """One step of every bias, without weight decay."""
     net = state.network
@@ -135,18 +135,18 @@ def move_gains(state, plan, params):
     of the (first) out-edge. `constant`: K stays.
     """
     net = state.network
-    if params.K_rule == CONSTANT:
+    if params.K_rule == GAIN_CONSTANT:
         return
     for u in range(net.counts[N_UNITS]):
         if net.units[u].kind != MODULATORY or net.units[u].frozen:
             continue
-        if params.K_rule == FOLLOW:
+        if params.K_rule == GAIN_FOLLOWS_WEIGHT:
             if plan.out_start[u + 1] > plan.out_start[u]:
                 w = net.edges[plan.out_edge[plan.out_start[u]]].weight
-                size = min(max(1.0 / max(abs(w), TINY), FOLLOW_LIMITS[0]), FOLLOW_LIMITS[1])
+                size = min(max(1.0 / max(abs(w), TINY), GAIN_RANGE[0]), GAIN_RANGE[1])
                 net.units[u].gain = -size if w < 0.0 else size
         else:
             final = params.K_final
-            if params.K_rule == DECAY_SIGNED and net.units[u].gain < 0.0:
+            if params.K_rule == GAIN_DECAY_SIGNED and net.units[u].gain < 0.0:
                 final = -final
             net.units[u].gain += params.K_decay * (final - net.units[u].gain)

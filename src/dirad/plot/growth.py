@@ -165,7 +165,7 @@ def draw_adaptation(model: "AnyModel") -> Figure:
     """Draw error and size of L0 and then of L1 along the steps, and the transition between them."""
     assert model.l1 is not None
     l0 = model.history
-    error, edges, hidden = model.l1.progress
+    error, edges, hidden = model.l1.learning_curves
     first, last = len(l0.error), len(l0.error) + len(error)
     figure = Figure(figsize=(8, 5.5), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)

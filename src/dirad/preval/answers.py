@@ -10,7 +10,7 @@ from dirad.preval.decide import Model
 from dirad.preval.expert import Expert, Scores
 from dirad.preval.learner import Learner
 
-MAX_NOVELTY = 1.5  # above which a sample goes to a learner that is not calibrated yet
+NOVELTY_THRESHOLD = 1.5  # above which a sample goes to a learner that is not calibrated yet
 
 
 class Evaluated(NamedTuple):
@@ -28,7 +28,7 @@ class Evaluated(NamedTuple):
     @property
     def novelty(self) -> NDArray[np.float64]:
         """How unusual each sample is to the model: ln(error) in standard deviations."""
-        return self.model.calibration.novelty(self.scores.log_error, self.scores.group)
+        return self.model.calibration.z_scores(self.scores.log_error, self.scores.group)
 
 
 class Answers(NamedTuple):
@@ -76,7 +76,7 @@ def route(
     young = [m for m in models if not m.is_calibrated and m.classes]
     strangers = [m for m in young if m.group == m.number]
     if evaluated and strangers:
-        result[novelty > MAX_NOVELTY] = strangers[-1].number
+        result[novelty > NOVELTY_THRESHOLD] = strangers[-1].number
     by_number = {model.number: model for model in models}
     candidates = [*(one.model for one in evaluated if one.model.classes), *young]
     for number in np.unique(result).tolist():
@@ -176,7 +176,9 @@ def is_known(models: Sequence[Model], X: NDArray, false_alarms: float) -> NDArra
     return result
 
 
-def conflicts(route: NDArray[np.int64], models: Sequence[Any], X: NDArray) -> NDArray[np.bool_]:
+def conflicted_inputs(
+    route: NDArray[np.int64], models: Sequence[Any], X: NDArray
+) -> NDArray[np.bool_]:
     """Return which inputs contradict the prediction of each sample's model: (samples, inputs)."""
     result = np.zeros(X.shape, bool)
     for model in models:

@@ -7,7 +7,7 @@ from dirad.core.random import uniform
 
 RESERVOIR_KEY = 102  # purpose of the random keys
 MIN_SAMPLES_TO_HOLD_OUT = 50  # up to so many samples, all are needed for fitting
-EARLY_SAMPLES, EARLY_SHARE = 200, 0.2  # of the first ones, at least this share is held out
+EARLY_SAMPLES, EARLY_HOLD_OUT_SHARE = 200, 0.2  # of the first ones, at least this share is held out
 UNLABELLED = -1  # in place of a class code
 
 
@@ -37,7 +37,7 @@ class Buffer:
         """Add samples, with their numbers in the stream. When full: reservoir sampling."""
         keys = range(self.seen, self.seen + len(X))
         drawn = np.array([uniform(self.seed, RESERVOIR_KEY, 1, key) for key in keys])
-        early = max(self.share, EARLY_SHARE) if self.share else 0.0
+        early = max(self.share, EARLY_HOLD_OUT_SHARE) if self.share else 0.0
         out = drawn < np.where(np.array(keys) < EARLY_SAMPLES, early, self.share)
         new = min(self.size - len(self.X), len(X))
         self.X = np.concatenate([self.X, X[:new]])
@@ -80,7 +80,7 @@ class Buffer:
         return self.drawn_out & (len(self.X) > MIN_SAMPLES_TO_HOLD_OUT)
 
     @property
-    def for_calibration(self) -> NDArray[np.bool_]:
+    def calibration_mask(self) -> NDArray[np.bool_]:
         """The held-out samples, or all where none is held out."""
         held = self.held_out
         return held if held.any() else ~held

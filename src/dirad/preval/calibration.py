@@ -18,9 +18,9 @@ from dirad.preval.buffer import UNLABELLED
 N_QUANTILES = 101  # kept per row
 MIN_GROUP_SAMPLES = 20  # held out; a smaller group is judged by all samples
 MIN_TAIL_SAMPLES = 5  # held-out samples beyond a threshold on single samples
-MIN_DEVIATION = 0.05  # of ln(score): no model claims to know it better
-EQUAL = 1e-9  # relative difference up to which two scores are tied
-RARE_CLASSES = -1  # key, in place of a class, for all classes that are not frequent
+MIN_LOG_SCORE_STD = 0.05  # of ln(score): no model claims to know it better
+TIE_TOLERANCE = 1e-9  # relative difference up to which two scores are tied
+RARE_CLASS_KEY = -1  # key, in place of a class, for all classes that are not frequent
 MIN_CLASS_SHARE = 0.1  # of the samples of the largest class that a frequent class has
 
 
@@ -51,8 +51,8 @@ class Calibration(NamedTuple):
     mean: NDArray[np.float64]  # (rows,)
     deviation: NDArray[np.float64]  # (rows,)
     samples: NDArray[np.int64]  # (rows,) held-out samples in each row
-    # By class: wrong answers and held-out samples of the class. By RARE_CLASSES: samples of classes
-    # that are not frequent, and all samples that were learned from.
+    # By class: wrong answers and held-out samples of the class. By RARE_CLASS_KEY: samples of
+    # classes that are not frequent, and all samples that were learned from.
     label_errors: Mapping[int, tuple[float, float]]
 
     @property
@@ -70,7 +70,7 @@ class Calibration(NamedTuple):
             result[chosen] = normal_score(logs[chosen], self.quantiles[row], count)
         return result
 
-    def novelty(self, logs: NDArray, groups: NDArray[np.int64]) -> NDArray[np.float64]:
+    def z_scores(self, logs: NDArray, groups: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return ln(score) in standard deviations from its mean, without the bounds of ranks."""
         rows = self.row[groups]
         return (logs - self.mean[rows]) / self.deviation[rows]
@@ -88,14 +88,14 @@ class Calibration(NamedTuple):
         deviation = np.array([score_deviation(n) for n in self.samples])[rows]
         level = self.normal_scores(logs, groups) * deviation
         enough = false_alarms * self.samples[rows] >= MIN_TAIL_SAMPLES
-        return np.where(enough, level, self.novelty(logs, groups)) <= limit
+        return np.where(enough, level, self.z_scores(logs, groups)) <= limit
 
     def score_sum(self, logs: NDArray, groups: NDArray[np.int64]) -> ScoreSum:
         """Return the sum of the normal scores of some samples."""
         rows = np.bincount(self.row[groups], minlength=len(self.mean))
         return ScoreSum(float(self.normal_scores(logs, groups).sum()), rows)
 
-    def mean_deviation(self, rows: NDArray[np.int64]) -> float:
+    def standard_error(self, rows: NDArray[np.int64]) -> float:
         """Return the standard deviation of the mean normal score of known samples, by row.
 
         Each row adds the sampling error of its samples and that of its held-out samples.
@@ -106,7 +106,7 @@ class Calibration(NamedTuple):
 
     def z(self, scores: ScoreSum) -> float:
         """Return the z statistic of the mean normal score: standard normal for known samples."""
-        return scores.total / scores.n / self.mean_deviation(scores.rows)
+        return scores.total / scores.n / self.standard_error(scores.rows)
 
     @property
     def frequent(self) -> list[int]:
@@ -122,7 +122,7 @@ class Calibration(NamedTuple):
         Šidák's correction for their number.
         """
         total = sum(n for _, n in self.label_errors.values())
-        rare = self.label_errors.get(RARE_CLASSES, (0.0, total))
+        rare = self.label_errors.get(RARE_CLASS_KEY, (0.0, total))
         if not rare[1]:
             return 1.0  # no label was learned
         is_rare = ~np.isin(y, self.frequent)
@@ -140,7 +140,7 @@ def frequent_classes(label_errors: Mapping[int, tuple[float, float]]) -> list[in
     >>> frequent_classes({3: (0, 20), 5: (1, 1), 7: (2, 9)})
     [3, 7]
     """
-    counts = {label: n for label, (_, n) in label_errors.items() if label != RARE_CLASSES}
+    counts = {label: n for label, (_, n) in label_errors.items() if label != RARE_CLASS_KEY}
     most = max(counts.values(), default=0.0)
     return [label for label, n in counts.items() if n >= MIN_CLASS_SHARE * most]
 
@@ -159,7 +159,7 @@ def label_error_counts(
         for label in np.unique(y[y != UNLABELLED]).tolist()
     }
     rare = np.count_nonzero(~np.isin(taught, frequent_classes(counts)))
-    return counts | {RARE_CLASSES: (float(rare), float(len(taught)))}
+    return counts | {RARE_CLASS_KEY: (float(rare), float(len(taught)))}
 
 
 def fisher_p_value(count: int, of: int, known_count: float, known_of: float) -> float:
@@ -182,7 +182,7 @@ def normal_score(values: NDArray, quantiles: NDArray, count: int) -> NDArray[np.
 
     A value equal to several quantiles gets the mean of their levels.
     """
-    slack = EQUAL * (1.0 + np.abs(values))
+    slack = TIE_TOLERANCE * (1.0 + np.abs(values))
     low = np.searchsorted(quantiles, values - slack, side="left")
     high = np.searchsorted(quantiles, values + slack, side="right")
     between = np.interp(values, quantiles, quantile_scores(count))
@@ -238,7 +238,7 @@ def calibrate(
         row,
         np.array([np.quantile(p, quantile_levels(len(p)), method="weibull") for p in parts]),
         np.array([part.mean() for part in parts]),
-        np.array([max(part.std(), MIN_DEVIATION) for part in parts]),
+        np.array([max(part.std(), MIN_LOG_SCORE_STD) for part in parts]),
         np.array([len(part) for part in parts], np.int64),
         dict(label_errors or {}),
     )

@@ -20,7 +20,7 @@ from dirad.preval.settings import Settings
 
 Model = Learner | Expert
 
-MOSTLY_NEW = 0.2  # share of known samples below which a batch is altogether new
+MIN_KNOWN_SHARE = 0.2  # share of known samples below which a batch is altogether new
 
 
 class Judgement(NamedTuple):
@@ -38,7 +38,7 @@ class Judgement(NamedTuple):
         return self.calibration.score_sum(self.scores.log_error, self.scores.group)
 
 
-class Unknown(NamedTuple):
+class NotCalibrated(NamedTuple):
     """No model is calibrated yet: the batch goes to the one that learns."""
 
 
@@ -70,7 +70,7 @@ class New(NamedTuple):
     p: float
 
 
-Decision = Unknown | Known | Mixed | New
+Decision = NotCalibrated | Known | Mixed | New
 
 
 def judge(model: Model, X: NDArray, y: NDArray[np.int64] | None = None) -> Judgement:
@@ -102,7 +102,7 @@ def decide(
 ) -> Decision:
     """Decide which model, or models, a batch goes to; `latest` took the last one."""
     if not judgements:
-        return Unknown()
+        return NotCalibrated()
     known = [one.verdict for one in judgements if one.verdict.validated]
     if known:
         # The model in use is kept as long as it knows what it sees.
@@ -150,7 +150,7 @@ def split(
     too_usual = p >= false_alarms and z < 0 and len(np.unique(place)) == 1
     if is_another_rule(judgements, y, wrong, false_alarms) or too_usual:
         return New(model, np.ones(len(y), bool), p_new)
-    told = told_by_labels(judgements, y, wrong, normal_scores, p_errors, false_alarms)
+    told = labels_are_decisive(judgements, y, wrong, normal_scores, p_errors, false_alarms)
     novel = novel_samples(normal_scores, wrong, told)
     # An expert that learned no class cannot learn one: what it knows is learned again.
     untaught = np.array([one.model.phase == STABLE and not one.model.classes for one in judgements])
@@ -172,11 +172,11 @@ def combined_z(
             part = one.scores.of(own)
             normal_scores[own] = one.calibration.normal_scores(part.log_error, part.group)
             rows = one.calibration.score_sum(part.log_error, part.group).rows
-            variance += (own.mean() * one.calibration.mean_deviation(rows)) ** 2
+            variance += (own.mean() * one.calibration.standard_error(rows)) ** 2
     return normal_scores, float(normal_scores.mean()) / float(np.sqrt(variance))
 
 
-def told_by_labels(
+def labels_are_decisive(
     judgements: Sequence[Judgement],
     y: NDArray[np.int64],
     wrong: NDArray[np.bool_],
@@ -189,7 +189,7 @@ def told_by_labels(
     They do where classes that nobody learned show that something is new; a label of a known class
     may be right by chance.
     """
-    classes = np.unique(np.concatenate([one.model.own_classes for one in judgements]))
+    classes = np.unique(np.concatenate([one.model.frequent_classes for one in judgements]))
     unknown_classes = wrong.any() and np.mean(np.isin(y[wrong], classes)) < 0.5
     told = (y != UNLABELLED) & (p_errors < false_alarms) & unknown_classes
     right = told & ~wrong
@@ -212,7 +212,7 @@ def is_another_rule(
     that another model gives is no sign of it: `wrong` are the labels that none gives.
     """
     for one in judgements:
-        known_classes = np.isin(y[one.label_errors & wrong], one.model.own_classes)
+        known_classes = np.isin(y[one.label_errors & wrong], one.model.frequent_classes)
         if (
             one.verdict.p_inputs >= false_alarms > one.verdict.p_labels
             and len(known_classes) > 0.5 * np.count_nonzero(one.label_errors)
@@ -236,4 +236,4 @@ def novel_samples(
         known = min(1.0, 2.0 * float(np.mean(normal_scores[others] < 0)))
         count = max(round((1.0 - known) * len(others)), 0 if told.any() else 1)
         new[others[np.argsort(-normal_scores[others], kind="stable")[:count]]] = True
-    return np.ones(len(new), bool) if np.mean(~new) < MOSTLY_NEW else new
+    return np.ones(len(new), bool) if np.mean(~new) < MIN_KNOWN_SHARE else new

@@ -24,7 +24,7 @@ def is_same_inputs_other_labels(older: Model, buffer: Buffer, false_alarms: floa
     labels = y[y != UNLABELLED]
     if len(X) < MIN_COMPARED or not len(labels):
         return False
-    if older.classes and np.mean(np.isin(labels, older.own_classes)) <= 0.5:
+    if older.classes and np.mean(np.isin(labels, older.frequent_classes)) <= 0.5:
         return False
     verdict = judge(older, X, y).verdict
     return verdict.p_inputs >= false_alarms > verdict.p_labels

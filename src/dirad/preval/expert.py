@@ -20,7 +20,7 @@ from dirad.preval.buffer import UNLABELLED
 from dirad.preval.calibration import Calibration
 from dirad.preval.input_units import InputScaling, InputUnits
 from dirad.preval.linear_predictor import LinearPredictor
-from dirad.preval.posterior import Evidence, class_evidence, l0_evidence
+from dirad.preval.posterior import ClassNLL, add_cluster_nll, l0_class_nll
 from dirad.preval.predictor import Predictor
 from dirad.preval.program import (
     BY_CLUSTER,
@@ -30,13 +30,18 @@ from dirad.preval.program import (
     expert_program,
 )
 from dirad.preval.settings import Settings
-from dirad.preval.validation import ErrorStats, conflicted
+from dirad.preval.validation import (
+    ErrorStats,
+    conflicted,
+    largest_difference,
+    prediction_error,
+)
 from dirad.program import OUTPUTS, SCORE, Program
 
 MIN_ERROR = 1e-12  # added to mean squared errors, whose logarithm is taken
 # The error of a sample counts as the likelihood error^(−n/2) of n normal errors of unknown
 # variance; beyond some 16 inputs errors are correlated, and more of them add no information.
-MAX_EXPONENT = 8.0
+MAX_LIKELIHOOD_EXPONENT = 8.0
 GROWING_L0, GROWING_L1, STABLE = "L0", "L1", "stable"  # phases of a model
 
 
@@ -79,11 +84,11 @@ class Evaluator:
         return {name: value for name, value in vars(self).items() if name != "program"}
 
     @property
-    def exponent(self) -> float:
+    def likelihood_exponent(self) -> float:
         """The power of the error by which clusters that predict better are more likely."""
         if isinstance(self.predictor, LinearPredictor):
-            return MAX_EXPONENT
-        return min(MAX_EXPONENT, 0.5 * max(np.count_nonzero(self.predictor.is_input), 1))
+            return MAX_LIKELIHOOD_EXPONENT
+        return min(MAX_LIKELIHOOD_EXPONENT, 0.5 * max(np.count_nonzero(self.predictor.is_input), 1))
 
     @property
     def parts(self) -> ExpertParts:
@@ -101,9 +106,11 @@ class Evaluator:
             l1=l1,
             score=self.settings.score,
             scaling=self.scaling,
-            limits=None if stats is None else stats.limits(self.settings.T_conf),
+            limits=None
+            if stats is None
+            else largest_difference(stats.limits(self.settings.T_conf), self.settings.error),
             weights=self.evidence_weights,
-            exponent=self.exponent,
+            exponent=self.likelihood_exponent,
             cluster_columns=columns,
         )
 
@@ -113,19 +120,19 @@ class Evaluator:
         answers = [OUTPUTS] if self.classes else []
         return expert_program(self.parts, details=True).only([*answers, SCORE, CLUSTER_ERRORS])
 
-    def outputs(self, X: NDArray) -> NDArray[np.float64]:
+    def l0_outputs(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's outputs: (samples, classes)."""
-        return respond(self.network, self.scaling.clipped(X))[:, self.first_output :]
+        return respond(self.network, self.scaling.standardize_and_clip(X))[:, self.first_output :]
 
     def evaluate(self, X: NDArray) -> Scores:
         """Return the scores of samples, in one pass through all networks."""
         if isinstance(self.predictor, LinearPredictor):
-            squares = (self.predictor.errors(X / self.units.unit) ** 2).mean(axis=1)
+            squares = (self.predictor.residuals(X / self.units.unit) ** 2).mean(axis=1)
             score = error = squares + MIN_ERROR
-            posterior = l0_evidence(self.outputs(X)).combined(self.evidence_weights)
+            posterior = l0_class_nll(self.l0_outputs(X)).combined(self.evidence_weights)
             probabilities = softmax(-posterior, axis=1) if self.classes else posterior
         else:
-            found = evaluate(self.program, self.scaling.bounded(X))
+            found = evaluate(self.program, self.scaling.clip_inputs(X))
             score, errors = found[SCORE][:, 0], found[CLUSTER_ERRORS]
             error = score if self.settings.score == BY_CLUSTER else errors[:, 0]
             probabilities = found.get(OUTPUTS, np.zeros((len(X), 0)))
@@ -136,17 +143,17 @@ class Evaluator:
             group = best if self.by_class else group
         return Scores(score, np.log(error), group, label, probabilities)
 
-    def evidence(self, X: NDArray) -> Evidence:
+    def class_nll(self, X: NDArray) -> ClassNLL:
         """Return what speaks for each class, before it is weighted."""
-        result = l0_evidence(self.outputs(X))
+        result = l0_class_nll(self.l0_outputs(X))
         if isinstance(self.predictor, LinearPredictor) or self.parts.cluster_columns is None:
             return result
         program = expert_program(self.parts, details=True).only([GATES, CLUSTER_ERRORS])
-        found = evaluate(program, self.scaling.bounded(X))
-        exponent = self.exponent if self.settings.score == BY_CLUSTER else None
+        found = evaluate(program, self.scaling.clip_inputs(X))
+        exponent = self.likelihood_exponent if self.settings.score == BY_CLUSTER else None
         clusters = self.predictor.clusters
         assert clusters is not None  # it has columns
-        return class_evidence(
+        return add_cluster_nll(
             result, clusters, found[GATES], found[CLUSTER_ERRORS], exponent, self.classes
         )
 
@@ -201,7 +208,7 @@ class Expert:
         return self.evaluator.classes
 
     @property
-    def own_classes(self) -> NDArray[np.int64]:
+    def frequent_classes(self) -> NDArray[np.int64]:
         """The frequent classes: a few samples of others may be stray ones."""
         return np.array(self.calibration.frequent, np.int64)
 
@@ -216,7 +223,7 @@ class Expert:
 
     def scaled(self, X: NDArray) -> NDArray[np.float64]:
         """Return inputs as the networks see them."""
-        return self.evaluator.scaling.apply(X)
+        return self.evaluator.scaling.standardize(X)
 
     def evaluate(self, X: NDArray) -> Scores:
         """Return the scores of samples, in one pass through all networks."""
@@ -227,13 +234,15 @@ class Expert:
         """What the program of the model is made of."""
         return self.evaluator.parts
 
-    def respond(self, X: NDArray) -> NDArray[np.float64]:
+    def l0_outputs(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's outputs: (samples, classes)."""
-        return self.evaluator.outputs(X)
+        return self.evaluator.l0_outputs(X)
 
     def errors(self, X: NDArray) -> NDArray[np.float64]:
-        """Return |prediction − state| of the nodes that L1 predicts: (samples, nodes)."""
-        return np.zeros((len(X), 0)) if self.l1 is None else self.l1.errors(self.scaled(X))
+        """Return the prediction errors E of the nodes that L1 predicts: (samples, nodes)."""
+        if self.l1 is None:
+            return np.zeros((len(X), 0))
+        return prediction_error(self.l1.residuals(self.scaled(X)), self.settings.error)
 
     def predicted_inputs(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return which inputs L1 predicts, and their predicted values: (samples, these inputs)."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.magnitudes import center_and_spread
+from dirad.core.magnitudes import mean_and_std
 
 MAX_SPREADS = 1e6  # inputs of L0 are clipped to this many spreads from their mean
 MIN_SPREAD = 0.1  # of an input, as a share of the root mean square of all
-UNEVEN = 10.0  # times the median range: inputs that differ by more have units of their own
+MAX_RANGE_RATIO = 10.0  # times the median range: inputs that differ by more have units of their own
 
 
 class InputUnits:
@@ -27,11 +27,11 @@ class InputUnits:
         """
         if self.is_known:
             return
-        spread = center_and_spread(X)[1]
+        spread = mean_and_std(X)[1]
         with np.errstate(over="ignore"):
             span = np.where(spread > 0, np.ptp(X, axis=0), 0.0)
         varied = span[span > 0]
-        if len(varied) and varied.max() > UNEVEN * np.median(varied):
+        if len(varied) and varied.max() > MAX_RANGE_RATIO * np.median(varied):
             median = float(np.median(spread[spread > 0]))
             self._unit = np.where(spread > 0, spread, median)
         else:
@@ -64,11 +64,11 @@ class InputScaling:
     offset: NDArray[np.float64]  # (inputs,)
     spread: NDArray[np.float64]  # (inputs,)
 
-    def apply(self, X: NDArray) -> NDArray[np.float64]:
+    def standardize(self, X: NDArray) -> NDArray[np.float64]:
         """Return the standardized inputs."""
         return (X - self.offset) / self.spread
 
-    def bounded(self, X: NDArray) -> NDArray[np.float64]:
+    def clip_inputs(self, X: NDArray) -> NDArray[np.float64]:
         """Return inputs clipped to a range in which no product of them overflows."""
         return np.clip(
             X,
@@ -76,9 +76,9 @@ class InputScaling:
             self.offset + MAX_SPREADS * self.spread,
         )
 
-    def clipped(self, X: NDArray) -> NDArray[np.float64]:
+    def standardize_and_clip(self, X: NDArray) -> NDArray[np.float64]:
         """Return standardized inputs, clipped so that float32 holds the squares of products."""
-        return np.clip(self.apply(X), -MAX_SPREADS, MAX_SPREADS)
+        return np.clip(self.standardize(X), -MAX_SPREADS, MAX_SPREADS)
 
 
 def fit_scaling(X: NDArray, unit: NDArray[np.float64]) -> InputScaling:
@@ -86,7 +86,7 @@ def fit_scaling(X: NDArray, unit: NDArray[np.float64]) -> InputScaling:
 
     An input that did not vary yet may vary later: then by about as much as the others.
     """
-    offset, spread = center_and_spread(X)
+    offset, spread = mean_and_std(X)
     floor = MIN_SPREAD * float(np.sqrt(np.mean((spread / unit) ** 2)))
     spread = np.maximum(spread, floor * unit) if floor > 0 else np.ones(len(spread))
     return InputScaling(offset, spread)

@@ -29,14 +29,14 @@ from dirad.preval.settings import Settings
 from dirad.preval.source_selection import most_correlated
 
 PATHWAY_KEY, GATING_KEY = 101, 103  # purposes of random keys
-GATING = -1  # in place of a target and a cluster: the gating network
+GATING_NETWORK = -1  # in place of a target and a cluster: the gating network
 CAPACITY = {"unit_capacity": 40, "edge_capacity": 64}  # of a pathway, which seldom outgrows it
-RIDGE_SAMPLES = 100  # samples of a cluster for which the ridge is doubled
-MIN_DEVIATION = 1e-3  # of a state: below, its mean predicts it well enough
+RIDGE_DOUBLING_SAMPLES = 100  # samples of a cluster for which the ridge is doubled
+MIN_STATE_STD = 1e-3  # of a state: below, its mean predicts it well enough
 
 
 class Pathway(NamedTuple):
-    """The network that predicts one target in one cluster; or GATING."""
+    """The network that predicts one target in one cluster; or GATING_NETWORK."""
 
     target: int  # column of the states
     cluster: int
@@ -69,7 +69,7 @@ def advance_pathways(
             pool = WorkspacePool(path.adaptation.params, len(states))
             pools = {path.cluster: pool}  # the previous cluster's is released
         own = data._replace(epoch=data.epoch.copy(), order=data.order.copy())
-        if path.target != GATING:
+        if path.target != GATING_NETWORK:
             column = states[:, path.target, None]
             own = own._replace(targets=np.ascontiguousarray(column, data.targets.dtype))
         until = path.adaptation.state.step + shared.steps
@@ -114,7 +114,7 @@ class L1Training:
         gated = self.clusters is None or self.clusters.done
         return gated and bool(self.pathways) and all(p.adaptation.stable for p in self.pathways)
 
-    def advance_in_order(self, X: NDArray, threads: int = 1) -> int:
+    def advance_online(self, X: NDArray, threads: int = 1) -> int:
         """Take a step on each batch of X, in order; return how many it took to be stable."""
         states = self.states.of(X)
         data = new_data(states, np.zeros((len(X), 1)), self.settings.l1, first=self.step)
@@ -129,7 +129,7 @@ class L1Training:
         assigned = np.zeros(len(X), np.int64) if self.clusters is None else self.clusters.assigned
         parts = {}
         if self.clusters is not None and not self.clusters.done:
-            parts[GATING] = (self.clusters.data(states), states)
+            parts[GATING_NETWORK] = (self.clusters.data(states), states)
         for cluster in sorted({p.cluster for p in self.pathways if not p.adaptation.stable}):
             own = states[assigned == cluster]
             parts[cluster] = (new_data(own, np.zeros((len(own), 1)), self.settings.l1), own)
@@ -139,9 +139,9 @@ class L1Training:
     def _advance(self, parts: dict[int, tuple[Data, NDArray]], steps: int, threads: int) -> None:
         active = [i for i, path in enumerate(self.pathways) if not path.adaptation.stable]
         paths = [self.pathways[i] for i in active]
-        gating = self.clusters if GATING in parts else None
+        gating = self.clusters if GATING_NETWORK in parts else None
         if gating is not None:  # it takes longest, and so comes first
-            paths.insert(0, Pathway(GATING, GATING, gating.adaptation))
+            paths.insert(0, Pathway(GATING_NETWORK, GATING_NETWORK, gating.adaptation))
         shared = PathwayData(parts, steps, np.ones(self.states.n, bool))
         trained = current().spread(advance_pathways, shared, paths, threads)
         if gating is not None:
@@ -152,11 +152,11 @@ class L1Training:
             self.pathways[i] = path  # another object, where another process trained it
             self.histories[i].extend(history)
 
-    def errors(self, X: NDArray) -> NDArray[np.float64]:
-        """Return |prediction − state| of every target as the pathways are now."""
+    def residuals(self, X: NDArray) -> NDArray[np.float64]:
+        """Return prediction − state of every target as the pathways are now."""
         states = self.states.of(X)
         everything = stack([path.network for path in self.pathways])
-        return np.abs(respond(everything, states) - states[:, self.targets])
+        return respond(everything, states) - states[:, self.targets]
 
     def finished(self, chosen: NDArray[np.bool_] | None = None) -> Predictor:
         """Return the predictor of the chosen targets, or of all."""
@@ -172,7 +172,7 @@ class L1Training:
             parts = [GatedPart(p.network, p.cluster, column[p.target]) for p in kept]
             network = compose_gated(parts, len(targets), clusters.n)
         steps = [len(history.error) for history in self.histories]
-        return Predictor(self.states, targets, network, clusters, steps, self.progress)
+        return Predictor(self.states, targets, network, clusters, steps, self.learning_curves)
 
     @property
     def n_parameters(self) -> int:
@@ -184,7 +184,7 @@ class L1Training:
         return sum(network.n_parameters for network in networks) + scaling
 
     @property
-    def progress(self) -> tuple[NDArray, NDArray, NDArray]:
+    def learning_curves(self) -> tuple[NDArray, NDArray, NDArray]:
         """Per step: the mean squared error over pathways, the edges, the hidden nodes."""
         steps = max([self.step, *(len(history.error) for history in self.histories)])
         error, edges, hidden = np.zeros(steps), np.zeros(steps), np.zeros(steps)
@@ -246,7 +246,7 @@ def _new_pathways(
     settings, n = l1.settings, len(seen)
     params = settings.l1
     if l1.clusters is not None:  # all samples of a cluster are one batch
-        decay = settings.ridge * (n + RIDGE_SAMPLES)
+        decay = settings.ridge * (n + RIDGE_DOUBLING_SAMPLES)
         params = params.replace(batch_size=n, growth_batch=n, prior=decay)
     if settings.sources:
         # Neighbours among many inputs, as pixels are, predict one another whatever the task.
@@ -273,6 +273,6 @@ def _new_pathway(l1, seen, usable, target, cluster, params) -> Pathway:
     if l1.clusters is not None:
         column = seen[:, target]
         state.network.bias[0, 0] = column.mean()
-        if column.std() < MIN_DEVIATION:
+        if column.std() < MIN_STATE_STD:
             state.clock[PHASE] = STABLE
     return Pathway(target, cluster, Adaptation(state, params))

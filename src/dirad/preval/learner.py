@@ -32,10 +32,10 @@ from dirad.preval.input_units import InputScaling, InputUnits, fit_scaling
 from dirad.preval.l0 import L0Training, new_l0
 from dirad.preval.l1 import L1Training, new_l1
 from dirad.preval.linear_predictor import LinearPredictor
-from dirad.preval.posterior import fit_evidence_weights, l0_evidence
-from dirad.preval.predictor import Predictor, observe
+from dirad.preval.posterior import fit_evidence_weights, l0_class_nll
+from dirad.preval.predictor import Predictor, fit_state_scaling
 from dirad.preval.settings import Settings
-from dirad.preval.validation import ErrorStats, error_stats
+from dirad.preval.validation import ErrorStats, error_stats, prediction_error
 
 STEPS_AT_ONCE = 1000  # of training, when a model is finished at once
 MIN_HELD_OUT = 20  # samples without which a learner is not calibrated
@@ -180,7 +180,7 @@ class Learner:
         if not self.l0.begun:
             self.l0.labels_at_start = len(y)
             self._fit_scaling()
-        X = self.scaling.clipped(self.buffer.X[self._teaching])
+        X = self.scaling.standardize_and_clip(self.buffer.X[self._teaching])
         self.l0.advance(X, y, self.settings, steps)
 
     def _fit_scaling(self) -> None:
@@ -197,7 +197,7 @@ class Learner:
             return
         self.units.learn(self.buffer.X[~held])
         predictor = LinearPredictor(self.buffer.X[~held] / self.units.unit, self.settings.ridge)
-        scores = self._evaluator(predictor).evaluate(self.buffer.X[self.buffer.for_calibration])
+        scores = self._evaluator(predictor).evaluate(self.buffer.X[self.buffer.calibration_mask])
         self.early = Early(predictor, calibrate(scores.log_error, scores.group, 1))
 
     def _begin_l1(self) -> Expert | None:
@@ -215,8 +215,8 @@ class Learner:
         if self.settings.prediction != "grown":
             ridge = float("inf") if self.settings.prediction == "mean" else self.settings.ridge
             return self._expert(LinearPredictor(X / self.units.unit, ridge), None)
-        scaled = self.scaling.apply(X)
-        states = observe(
+        scaled = self.scaling.standardize(X)
+        states = fit_state_scaling(
             self.network,
             scaled,
             standardize=self.settings.standardize,
@@ -237,11 +237,12 @@ class Learner:
 
     def _advance_l1(self, l1: L1Training, steps: int, threads: int) -> Expert | None:
         held = self.buffer.held_out
-        l1.advance(self.scaling.apply(self.buffer.X[~held]), steps, threads)
+        l1.advance(self.scaling.standardize(self.buffer.X[~held]), steps, threads)
         if not l1.stable:
             return None
         predictor = l1.finished()
-        errors = predictor.errors(self.scaling.apply(self.buffer.X[self.buffer.for_calibration]))
+        X = self.scaling.standardize(self.buffer.X[self.buffer.calibration_mask])
+        errors = prediction_error(predictor.residuals(X), self.settings.error)
         stats = error_stats(errors, self.settings.T_conf, self.settings.T_SV)
         return self._expert(predictor, stats)
 
@@ -250,7 +251,7 @@ class Learner:
         if isinstance(predictor, Predictor):
             self._fit_evidence_weights(predictor)
         evaluator = self._evaluator(predictor, stats, by_class=True)
-        chosen = self.buffer.for_calibration
+        chosen = self.buffer.calibration_mask
         scores = evaluator.evaluate(self.buffer.X[chosen])
         y = self.buffer.y[chosen]
         wrong = (y != UNLABELLED) & (scores.label != y)
@@ -275,9 +276,9 @@ class Learner:
             return
         X = self.buffer.X[held]
         if predictor is None:
-            evidence = l0_evidence(self.respond(X))
+            evidence = l0_class_nll(self.l0_outputs(X))
         else:
-            evidence = self._evaluator(predictor).evidence(X)
+            evidence = self._evaluator(predictor).class_nll(X)
         columns = np.array([self.classes.index(code) for code in self.buffer.y[held]], np.int64)
         self.evidence_weights = fit_evidence_weights(evidence, columns)
 
@@ -310,14 +311,16 @@ class Learner:
 
     def scaled(self, X: NDArray) -> NDArray[np.float64]:
         """Return inputs as the networks see them."""
-        return self.scaling.apply(X)
+        return self.scaling.standardize(X)
 
-    def respond(self, X: NDArray) -> NDArray[np.float64]:
+    def l0_outputs(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's outputs: (samples, classes)."""
-        return respond(self.network, self.scaling.clipped(X))[:, self.l0.first_output :]
+        return respond(self.network, self.scaling.standardize_and_clip(X))[
+            :, self.l0.first_output :
+        ]
 
     def _neg_log_posterior(self, X: NDArray) -> NDArray[np.float64]:
-        return l0_evidence(self.respond(X)).combined(self.evidence_weights)
+        return l0_class_nll(self.l0_outputs(X)).combined(self.evidence_weights)
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's probability of each class, also before the learner is calibrated."""
@@ -332,7 +335,7 @@ class Learner:
     # ---------------------------------------------------------------- label errors
 
     @property
-    def own_classes(self) -> NDArray[np.int64]:
+    def frequent_classes(self) -> NDArray[np.int64]:
         """The frequent classes: a few samples of others may be stray ones."""
         labels = self.buffer.y[self.buffer.labelled]
         classes, counts = np.unique(labels, return_counts=True)
@@ -347,7 +350,7 @@ class Learner:
         labelled = y != UNLABELLED
         if self._has_enough_held_out:
             return labelled & (label != y)
-        own = self.own_classes
+        own = self.frequent_classes
         return labelled & ~np.isin(y, own) & bool(len(own))
 
     @property

@@ -12,7 +12,7 @@ an input varies so much more than the others that 1 − BᵀB loses its digits, 
 import numpy as np
 from numpy.typing import NDArray
 
-MIN_REMAINDER = 1e-6  # of 1 − BᵀB, below which too many digits are lost
+CANCELLATION_LIMIT = 1e-6  # of 1 − BᵀB, below which too many digits are lost
 
 
 class LinearPredictor:
@@ -33,10 +33,10 @@ class LinearPredictor:
         # From few samples the covariance is estimated badly: the ridge is higher.
         ridge = ridge * (1.0 + inputs / max(self.n, 1))
         if self.n < inputs:
-            self.weights = factor(X - self.mean, ridge)
+            self.weights = woodbury_factor(X - self.mean, ridge)
             remainder = 1.0 - (self.weights**2).sum(axis=0)
             self.remainder = remainder
-            if remainder.min() > MIN_REMAINDER:
+            if remainder.min() > CANCELLATION_LIMIT:
                 return
         covariance = np.atleast_2d(np.cov(X.T)) if self.n > 1 else np.zeros((inputs, inputs))
         from scipy import linalg  # imported late: only training needs it
@@ -52,7 +52,7 @@ class LinearPredictor:
             return n * n
         return self.weights.size + 2 * n if len(self.weights) else n
 
-    def errors(self, X: NDArray) -> NDArray[np.float64]:
+    def residuals(self, X: NDArray) -> NDArray[np.float64]:
         """Return prediction − state of every input: (samples, inputs)."""
         Z = X - self.mean
         if self.remainder is None:
@@ -60,7 +60,7 @@ class LinearPredictor:
         return (Z - (Z @ self.weights.T) @ self.weights) / self.remainder
 
 
-def factor(Z: NDArray, ridge: float) -> NDArray[np.float64]:
+def woodbury_factor(Z: NDArray, ridge: float) -> NDArray[np.float64]:
     """Return B as above; ones, which leave no remainder, where the factorization fails."""
     from scipy import linalg
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.random import bits
-from dirad.preval.answers import Answers, conflicts
+from dirad.preval.answers import Answers, conflicted_inputs
 from dirad.preval.events import (
     KNOWN,
     LEARNING,
@@ -121,21 +121,21 @@ class PaperSystem:
         size = self.settings.l0.batch_size
         model, kind = self.adapting, LEARNING
         if model is None:
-            model, kind = self._choose(X[:size]), NEW
+            model, kind = self._open_if_new(X[:size]), NEW
         if model is None:
-            assert self.latest is not None  # `_choose` set it
+            assert self.latest is not None  # `_open_if_new` set it
             self.journal.report(KNOWN, self.latest)
-            self._count(y[:size])
+            self._update_counts(y[:size])
             return 1
         before = model.phase
         used, expert = model.learn(X, y, self.threads)
         for i in range(used):
             self.journal.report(kind if i == 0 else LEARNING, model.number)
         self._after_training(model, before, expert)
-        self._count(y[: used * size])
+        self._update_counts(y[: used * size])
         return used
 
-    def _choose(self, batch: NDArray) -> PaperLearner | None:
+    def _open_if_new(self, batch: NDArray) -> PaperLearner | None:
         """Return a new model where no expert validates the batch; else None."""
         verdicts = self.judge(batch)
         known = [v for v in verdicts if v.validated]
@@ -155,7 +155,7 @@ class PaperSystem:
         elif model.phase != before:
             self.journal.record("L0 stable", model.number, phase_evidence(model))
 
-    def _count(self, y: NDArray[np.int64]) -> None:
+    def _update_counts(self, y: NDArray[np.int64]) -> None:
         self.journal.samples += len(y)
         self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
 
@@ -170,10 +170,10 @@ class PaperSystem:
     def finish(self, X: NDArray, y: NDArray[np.int64]) -> None:
         """Finish the training of the model now; X and y are the rest of the stream, if any."""
         if len(X):
-            model = self.adapting or self._choose(X)
+            model = self.adapting or self._open_if_new(X)
             if model is not None:
                 model.keep(X, y)
-            self._count(y)
+            self._update_counts(y)
         while (model := self.adapting) is not None:
             before = model.phase
             self._after_training(model, before, model.finish_phase(self.threads))
@@ -222,10 +222,10 @@ class PaperSystem:
         """Return whether some expert validates each sample; the paper has no false-alarm rate."""
         return np.any([model.knows(X) for model in self._require_experts()], axis=0)
 
-    def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
+    def conflicted_inputs(self, X: NDArray) -> NDArray[np.bool_]:
         """Return which inputs contradict the prediction by each sample's model."""
         self._require_experts()
-        return conflicts(self.answer(X).route, self.models, X)
+        return conflicted_inputs(self.answer(X).route, self.models, X)
 
     def _require_experts(self) -> list[PaperExpert]:
         experts = self.experts

@@ -19,8 +19,8 @@ from dirad.inference import evaluate, respond
 from dirad.preval.events import Verdict
 from dirad.preval.expert import GROWING_L0, GROWING_L1, STABLE
 from dirad.preval.l1 import L1Training, new_l1
-from dirad.preval.predictor import Predictor, observe
-from dirad.preval.program import BY_CONFLICTS, ERRORS, ExpertParts, expert_program
+from dirad.preval.predictor import Predictor, fit_state_scaling
+from dirad.preval.program import BY_CONFLICTS, RESIDUALS, ExpertParts, expert_program
 from dirad.preval.settings import Settings
 from dirad.preval.validation import (
     ErrorStats,
@@ -30,6 +30,8 @@ from dirad.preval.validation import (
     conflicted,
     error_stats,
     invalid,
+    largest_difference,
+    prediction_error,
 )
 from dirad.program import OUTPUTS, Program
 
@@ -73,36 +75,38 @@ class PaperExpert:
         """Return inputs as the networks see them: unchanged."""
         return X
 
-    def respond(self, X: NDArray) -> NDArray[np.float64]:
+    def l0_outputs(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's outputs: (samples, classes)."""
         return respond(self.network, X)
 
     def errors(self, X: NDArray) -> NDArray[np.float64]:
-        """Return |prediction − state| of the confidently predicted nodes: (samples, nodes)."""
-        return self.l1.errors(X)
+        """Return the prediction errors E of the confident nodes: (samples, nodes)."""
+        return prediction_error(self.l1.residuals(X), self.settings.error)
 
     def evaluate(self, X: NDArray) -> PaperScores:
         """Return conflict ratios and class probabilities, in one pass through both networks."""
         found = evaluate(self.program, X)
-        ratio = conflict_ratio(np.abs(found[ERRORS]), self.error_stats, self.settings.T_conf)
+        errors = prediction_error(found[RESIDUALS], self.settings.error)
+        ratio = conflict_ratio(errors, self.error_stats, self.settings.T_conf)
         return PaperScores(ratio, found[OUTPUTS])
 
     @property
     def parts(self) -> ExpertParts:
         """What the program of the model is made of."""
+        limits = self.error_stats.limits(self.settings.T_conf)
         return ExpertParts(
             l0=self.network,
             first_output=0,
             l1=self.l1,
             score=BY_CONFLICTS,
-            limits=self.error_stats.limits(self.settings.T_conf),
+            limits=largest_difference(limits, self.settings.error),
             temperature=self.temperature,
         )
 
     @cached_property
     def program(self) -> Program:
         """The program that computes prediction errors and class probabilities."""
-        return expert_program(self.parts, details=True).only([OUTPUTS, ERRORS])
+        return expert_program(self.parts, details=True).only([OUTPUTS, RESIDUALS])
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "program"}
@@ -177,7 +181,7 @@ class PaperLearner:
         size = self.settings.l0.batch_size
         whole = slice(len(X) // size * size)
         X, y = X[whole], y[whole]
-        used = self._advance_l0(X, y) if self.l1 is None else self.l1.advance_in_order(X, threads)
+        used = self._advance_l0(X, y) if self.l1 is None else self.l1.advance_online(X, threads)
         last = slice((used - 1) * size, used * size)
         self.last = X[last].copy(), y[last].copy()
         if self.l1 is not None and self.l1.stable:
@@ -196,14 +200,14 @@ class PaperLearner:
 
     def _begin_l1(self) -> L1Training:
         X, y = self.last
-        self.temperature = best_temperature(self.respond(X), y)
-        states = observe(self.network, X, standardize=self.settings.standardize)
+        self.temperature = best_temperature(self.l0_outputs(X), y)
+        states = fit_state_scaling(self.network, X, standardize=self.settings.standardize)
         return new_l1(states, X, self.settings, self.seed)
 
     def _expert(self, l1: L1Training) -> PaperExpert:
         """Choose confidently predicted nodes and compute μ, σ and R_IS, all on the last batch."""
         settings = self.settings
-        errors = l1.errors(self.last[0])
+        errors = prediction_error(l1.residuals(self.last[0]), settings.error)
         chosen = confident(errors, settings.T_CP)
         stats = error_stats(errors[:, chosen], settings.T_conf, settings.T_SV)
         return PaperExpert(
@@ -238,13 +242,13 @@ class PaperLearner:
         """Return inputs as the networks see them: unchanged."""
         return X
 
-    def respond(self, X: NDArray) -> NDArray[np.float64]:
+    def l0_outputs(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's outputs: (samples, classes)."""
         return respond(self.network, X)
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's outputs as probabilities: calibrated, and normalized to add up to 1."""
-        return normalized(tempered(self.respond(X), self.temperature))
+        return normalized(temperature_scaled_sigmoid(self.l0_outputs(X), self.temperature))
 
     def conflicted(self, X: NDArray) -> NDArray[np.bool_]:
         """Return which of L0's nodes are conflicted: none before the model is stable."""
@@ -266,7 +270,7 @@ def new_paper_learner(
     return PaperLearner(number, seed, settings, list(range(n_classes)), l0, nothing)
 
 
-def tempered(outputs: NDArray, temperature: float) -> NDArray[np.float64]:
+def temperature_scaled_sigmoid(outputs: NDArray, temperature: float) -> NDArray[np.float64]:
     """Return logistic outputs with their activations divided by a temperature."""
     inside = np.clip(outputs, 1e-12, 1.0 - 1e-12)
     return 1.0 / (1.0 + ((1.0 - inside) / inside) ** (1.0 / temperature))
@@ -282,7 +286,7 @@ def best_temperature(outputs: NDArray, columns: NDArray[np.int64]) -> float:
     from scipy.optimize import minimize_scalar  # imported late: only training needs it
 
     def cost(log_temperature: float) -> float:
-        warm = tempered(outputs, float(np.exp(log_temperature)))
+        warm = temperature_scaled_sigmoid(outputs, float(np.exp(log_temperature)))
         share = warm[np.arange(len(warm)), columns] / np.maximum(warm.sum(axis=1), 1e-300)
         return float(-np.mean(np.log(np.maximum(share, 1e-12))))
 

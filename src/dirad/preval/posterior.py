@@ -11,11 +11,11 @@ from dirad.preval.clusters import Clusters
 
 MIN_PROBABILITY = 1e-12
 # Prior of the weights: ln(w₀/w₁) and ln(w₁) are normal. Networks are overconfident: w₀ is lower.
-PRIOR_RATIO = 0.3
-RATIO_DEVIATION, LEVEL_DEVIATION = 2.0, 2.0
+PRIOR_WEIGHT_RATIO = 0.3
+LOG_RATIO_STD, LOG_LEVEL_STD = 2.0, 2.0
 
 
-class Evidence(NamedTuple):
+class ClassNLL(NamedTuple):
     """−ln of what each class is given: (samples, classes)."""
 
     answers: NDArray[np.float64]  # by L0 and the gating network
@@ -26,35 +26,35 @@ class Evidence(NamedTuple):
         return weights[0] * self.answers + weights[1] * self.errors
 
 
-def l0_evidence(outputs: NDArray) -> Evidence:
+def l0_class_nll(outputs: NDArray) -> ClassNLL:
     """Return the evidence of L0's logistic outputs alone."""
     if not outputs.shape[1]:
-        return Evidence(outputs, outputs)
+        return ClassNLL(outputs, outputs)
     inside = np.clip(outputs, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
     odds = np.log(inside / (1.0 - inside))
     answers = np.logaddexp.reduce(odds, axis=1, keepdims=True) - odds
-    return Evidence(answers, np.zeros(answers.shape))
+    return ClassNLL(answers, np.zeros(answers.shape))
 
 
-def class_evidence(
-    l0: Evidence,
+def add_cluster_nll(
+    l0: ClassNLL,
     clusters: Clusters,
     weights: NDArray,
     errors: NDArray,
     exponent: float | None,
     classes: Sequence[int],
-) -> Evidence:
+) -> ClassNLL:
     """Add the mixture weights and, given an exponent, the prediction errors of clusters."""
     share = clusters.by_class(weights, classes)
     answers = l0.answers - np.log(np.maximum(share, MIN_PROBABILITY))
     if exponent is None:
-        return Evidence(answers, l0.errors)
+        return ClassNLL(answers, l0.errors)
     likelihood = softmax(-exponent * np.log(errors), axis=1)
     share = clusters.by_class(likelihood, classes)
-    return Evidence(answers, -np.log(np.maximum(share, MIN_PROBABILITY)))
+    return ClassNLL(answers, -np.log(np.maximum(share, MIN_PROBABILITY)))
 
 
-def fit_evidence_weights(evidence: Evidence, columns: NDArray[np.int64]) -> tuple[float, float]:
+def fit_evidence_weights(evidence: ClassNLL, columns: NDArray[np.int64]) -> tuple[float, float]:
     """Return the weights that maximize the posterior of the right columns, on held-out samples."""
     from scipy.optimize import minimize  # imported late: only training needs it
 
@@ -63,9 +63,9 @@ def fit_evidence_weights(evidence: Evidence, columns: NDArray[np.int64]) -> tupl
     def cost(logs: NDArray) -> float:
         posterior = evidence.combined((np.exp(logs[0]), np.exp(logs[1])))
         missed = np.asarray(logsumexp(-posterior, axis=1)) + posterior[rows, columns]
-        ratio = (logs[0] - logs[1] - np.log(PRIOR_RATIO)) / RATIO_DEVIATION
-        return float(np.sum(missed) + 0.5 * ratio**2 + 0.5 * (logs[1] / LEVEL_DEVIATION) ** 2)
+        ratio = (logs[0] - logs[1] - np.log(PRIOR_WEIGHT_RATIO)) / LOG_RATIO_STD
+        return float(np.sum(missed) + 0.5 * ratio**2 + 0.5 * (logs[1] / LOG_LEVEL_STD) ** 2)
 
-    first = np.array([np.log(PRIOR_RATIO), 0.0])
+    first = np.array([np.log(PRIOR_WEIGHT_RATIO), 0.0])
     found = minimize(cost, first, method="L-BFGS-B", bounds=[(-6.0, 3.0)] * 2)
     return float(np.exp(found.x[0])), float(np.exp(found.x[1]))

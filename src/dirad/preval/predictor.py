@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compose import GATE_PARAMETERS
+from dirad.core.compose import N_PARAMETERS_PER_GATE
 from dirad.core.network import Network
 from dirad.inference import node_states, respond
 from dirad.preval.clusters import Clusters
@@ -52,7 +52,7 @@ class L0States:
         return np.hstack([own, *(part / spread for part in before)]) if before else own
 
 
-def observe(
+def fit_state_scaling(
     network: Network,
     X: NDArray,
     *,
@@ -88,7 +88,9 @@ class Predictor:
     network: Network | None  # states (and mixture weights) -> targets; None where none is predicted
     clusters: Clusters | None
     steps_taken: list[int]  # by each pathway in training
-    progress: tuple[NDArray, NDArray, NDArray]  # per step: mean squared error, edges, hidden nodes
+    learning_curves: tuple[
+        NDArray, NDArray, NDArray
+    ]  # per step: mean squared error, edges, hidden nodes
 
     @property
     def nodes(self) -> NDArray[np.int64]:
@@ -127,10 +129,10 @@ class Predictor:
             result[:, self.nodes[inputs]] = scaled * self.states.spread[self.targets[inputs]]
         return result
 
-    def errors(self, X: NDArray) -> NDArray[np.float64]:
-        """Return |prediction − state| of the targets: (samples, targets)."""
+    def residuals(self, X: NDArray) -> NDArray[np.float64]:
+        """Return prediction − state of the targets: (samples, targets)."""
         states = self.states.of(X)
-        return np.abs(self.scaled_predictions(states) - states[:, self.targets])
+        return self.scaled_predictions(states) - states[:, self.targets]
 
     @property
     def n_parameters(self) -> int:
@@ -143,7 +145,7 @@ class Predictor:
         repeated = 0
         if self.clusters is not None:
             hidden = 0 if self.network is None else self.network.n_hidden
-            repeated = GATE_PARAMETERS * max(hidden - 1, 0)
+            repeated = N_PARAMETERS_PER_GATE * max(hidden - 1, 0)
             if self.clusters.n > 1:
                 networks.append(self.clusters.network)
         scaling = 2 * int(np.count_nonzero(self.states.spread != 1.0))

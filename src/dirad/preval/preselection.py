@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from dirad.preval.expert import Expert
 
 MIN_EXPERTS = 48  # up to so many all are evaluated: among similar ones preselection errs more
-PER_SAMPLE = 8  # experts that evaluate a sample, where there are more
-MAX_UNITS = 1e15  # units from the center: float32 holds their squares
-PER_BATCH = 24  # experts that evaluate a batch, whose verdict has more consequences
+EXPERTS_PER_SAMPLE = 8  # experts that evaluate a sample, where there are more
+MAX_FLOAT32_UNITS = 1e15  # units from the center: float32 holds their squares
+EXPERTS_PER_BATCH = 24  # experts that evaluate a batch, whose verdict has more consequences
 
 
 class Preselection:
@@ -37,14 +37,16 @@ class Preselection:
         self.linear = np.ascontiguousarray(-2.0 * (mean * precision).T, np.float32)
         self.constant = (mean**2 * precision - np.log(precision)).sum(axis=1).astype(np.float32)
 
-    def neg_log_likelihood(self, X: NDArray) -> NDArray[np.float32]:
+    def deviance(self, X: NDArray) -> NDArray[np.float32]:
         """Return −2·ln of the likelihood, up to a constant: (samples, experts)."""
-        x = np.clip(X / self.unit - self.center, -MAX_UNITS, MAX_UNITS).astype(np.float32)
+        x = np.clip(X / self.unit - self.center, -MAX_FLOAT32_UNITS, MAX_FLOAT32_UNITS).astype(
+            np.float32
+        )
         return (x * x) @ self.square + x @ self.linear + self.constant
 
     def likeliest(self, X: NDArray, most: int) -> NDArray[np.int64]:
         """Return the indices of the likeliest experts for each sample: (samples, most)."""
-        return np.argpartition(self.neg_log_likelihood(X), most - 1, axis=1)[:, :most]
+        return np.argpartition(self.deviance(X), most - 1, axis=1)[:, :most]
 
     @staticmethod
     @lru_cache(maxsize=1)
@@ -70,5 +72,7 @@ class Preselection:
 
         Each sample votes for its likeliest experts; those with the most votes are returned.
         """
-        votes = np.bincount(self.likeliest(X, PER_SAMPLE).ravel(), minlength=len(self.numbers))
+        votes = np.bincount(
+            self.likeliest(X, EXPERTS_PER_SAMPLE).ravel(), minlength=len(self.numbers)
+        )
         return {self.numbers[i] for i in np.argsort(-votes, kind="stable")[:most] if votes[i]}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compose import GatedParts, gated_parts
+from dirad.core.compose import GateIndex, index_gates
 from dirad.core.network import Network, output_units
 from dirad.inference import Attached, Builder, InEdges, Signals, joined, plain, silent, weighted
 from dirad.preval.input_units import InputScaling
@@ -21,7 +21,7 @@ LARGEST_LOGIT = float(np.log((1.0 - TINY) / TINY))
 
 # Names of results besides the outputs (class probabilities) and the score.
 L0, GATES = "l0", "gates"  # L0's own outputs; gate values, one per cluster
-ERRORS = "errors"  # prediction − state, one per target
+RESIDUALS = "residuals"  # prediction − state, one per target
 CLUSTER_ERRORS = "cluster_errors"  # mean squared error of the predicted inputs, one per cluster
 
 BY_CLUSTER, BY_SQUARES, BY_CONFLICTS = "modes", "squared", "conflicts"  # kinds of score
@@ -53,11 +53,11 @@ def l0_program(parts: ExpertParts) -> Program:
 def expert_program(parts: ExpertParts, *, details: bool = False) -> Program:
     """Return the program of a model: class probabilities and score.
 
-    With `details` it also has the results `L0`, `GATES`, `ERRORS` and `CLUSTER_ERRORS`, and inputs
-    whose offset is very large relative to their spread lose no digits.
+    With `details` it also has the results `L0`, `GATES`, `RESIDUALS` and `CLUSTER_ERRORS`, and
+    inputs whose offset is very large relative to their spread lose no digits.
     """
     builder = Builder(parts.l0.n_inputs)
-    inputs = _standardized_values(builder, parts, exact=details)
+    inputs = _standardized_nodes(builder, parts, exact=details)
     l0 = builder.attach(parts.l0, inputs)
     l1 = parts.l1
     states = _states(builder, l1, l0, inputs)
@@ -65,20 +65,20 @@ def expert_program(parts: ExpertParts, *, details: bool = False) -> Program:
     results = {L0: _from(l0.outputs, parts.first_output), GATES: gates}
     target_states = states.take(l1.targets)
     if parts.score == BY_CLUSTER and l1.clusters is not None and l1.network is not None:
-        paths = gated_parts(l1.network, l1.clusters.n)
-        predicted = _path_rows(l1.network, paths, states)
+        paths = index_gates(l1.network, l1.clusters.n)
+        predicted = _cluster_predictions(l1.network, paths, states)
         if details:  # the pathways become values, for the clusters and for the gated predictions
             own = builder.linear(predicted)
             predicted = own.sums
-            gated = _gated(builder, l1.network, paths, joined(states, gates), own)
-            results[ERRORS] = builder.linear(_minus(gated, target_states))
+            gated = _mixture_predictions(builder, l1.network, paths, joined(states, gates), own)
+            results[RESIDUALS] = builder.linear(_minus(gated, target_states))
         columns = np.tile(np.arange(len(l1.targets)), l1.clusters.n)
         rows = _minus(predicted, target_states.take(columns))
     else:
         rows = _minus(_predicted(builder, l1, states, gates).sums, target_states)
         if details:
-            results[ERRORS] = builder.linear(rows)
-            rows = results[ERRORS].sums
+            results[RESIDUALS] = builder.linear(rows)
+            rows = results[RESIDUALS].sums
     errors = results[CLUSTER_ERRORS] = _mean_squares(builder, l1, rows)
     answers = {
         OUTPUTS: _probabilities(builder, parts, l0, gates, errors),
@@ -98,7 +98,7 @@ def _standardized(builder: Builder, parts: ExpertParts) -> Signals:
     return builder.inputs.less(parts.scaling.offset, over=parts.scaling.spread)
 
 
-def _standardized_values(builder: Builder, parts: ExpertParts, *, exact: bool) -> Signals:
+def _standardized_nodes(builder: Builder, parts: ExpertParts, *, exact: bool) -> Signals:
     """Return the same as values: multiplied into thousands of weights, offsets cost digits.
 
     Exact: x − offset is computed first; x / spread − offset / spread would lose the digits that x
@@ -120,12 +120,12 @@ def _states(builder: Builder, l1: Predictor, l0: Attached, inputs: Signals) -> S
     """Return the states that L1 sees: those of L0's nodes, and earlier predictions of inputs."""
     before: list[Signals] = []
     for one in l1.states.earlier:
-        states = _states_after(one, builder.attach(one.states.network, inputs), before)
+        states = _states_given(one, builder.attach(one.states.network, inputs), before)
         before.append(_predicted_inputs(builder, one, states))
-    return _states_after(l1, l0, before)
+    return _states_given(l1, l0, before)
 
 
-def _states_after(l1: Predictor, l0: Attached, before: list[Signals]) -> Signals:
+def _states_given(l1: Predictor, l0: Attached, before: list[Signals]) -> Signals:
     seen = l1.states
     own = l0.states.take(seen.nodes).less(seen.offset, over=seen.spread)
     spread = seen.spread[: seen.network.n_inputs]
@@ -165,7 +165,7 @@ def _minus(sums: Sums, signals: Signals) -> Sums:
     return weighted(sums.bias, row[order], sources.take(order), weight[order])
 
 
-def _path_rows(network: Network, paths: GatedParts, states: Signals) -> Sums:
+def _cluster_predictions(network: Network, paths: GateIndex, states: Signals) -> Sums:
     """Return the prediction of each cluster by itself, as if only its gate were open.
 
     One row per cluster and target: all targets of the first cluster, of the second, and so on.
@@ -177,8 +177,8 @@ def _path_rows(network: Network, paths: GatedParts, states: Signals) -> Sums:
     return weighted(bias, grown[own.row], plain(own.source), own.weight)
 
 
-def _gated(
-    builder: Builder, network: Network, paths: GatedParts, sources: Signals, own: Signals
+def _mixture_predictions(
+    builder: Builder, network: Network, paths: GateIndex, sources: Signals, own: Signals
 ) -> Sums:
     """Return the gated prediction of each target; `own` are the clusters' predictions."""
     edges = InEdges(network)

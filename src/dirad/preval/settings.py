@@ -9,9 +9,10 @@ import numpy as np
 from dirad.params import Params, preset
 from dirad.preval.connectivity import CONNECTIVITY
 
-ENOUGH = 1600  # samples from which the weight decay of L0 and gating network is full
+FULL_DECAY_SAMPLES = 1600  # samples from which the weight decay of L0 and gating network is full
 CHOICES = {
     "connectivity": CONNECTIVITY,
+    "error": ("squared", "absolute"),
     "models": ("separate", "shared"),
     "prediction": ("grown", "linear", "mean"),
     "score": ("squared", "modes", "conflicts"),
@@ -27,6 +28,7 @@ class Settings:
 
     # --- L1
     connectivity: str = "strict"  # which nodes may predict which
+    error: str = "squared"  # E: (prediction − state)², or its absolute value
     T_CP: float = 0.10  # T_CP: mean error below which a node is confidently predicted
     modes: int = 0  # ours: most modes of a class, each with pathways of its own; 0: no gates
     mode_samples: int = 80  # ours: samples that a mode has at least, on average
@@ -98,8 +100,8 @@ class Settings:
 
 
 def weight_decay_for(params: Params, n_samples: int) -> float:
-    """Return the weight decay for a number of samples: in proportion to them up to ENOUGH."""
-    return params.prior * min(1.0, n_samples / ENOUGH)
+    """Return the weight decay for a number of samples: in proportion to them while they are few."""
+    return params.prior * min(1.0, n_samples / FULL_DECAY_SAMPLES)
 
 
 PRESETS: dict[str, Settings] = {
@@ -121,6 +123,7 @@ PRESETS: dict[str, Settings] = {
             settle_steps=100,
         ),
         connectivity="apart",
+        error="absolute",
         modes=12,
         sources=100,
         near=0.025,

@@ -28,7 +28,7 @@ def most_correlated(
         correlation[np.arange(len(some)), some] = -1.0
         if skip:
             rows = np.flatnonzero(some < n_inputs)
-            close, columns = nearest_inputs(correlation[rows, :n_inputs], skip, len(states))
+            close, columns = top_correlations(correlation[rows, :n_inputs], skip, len(states))
             correlation[rows[close], columns] = -1.0
         chosen = np.argpartition(-correlation, most - 1, axis=1)[:, :most]
         part = result[start : start + CHUNK]
@@ -37,7 +37,7 @@ def most_correlated(
     return result
 
 
-def nearest_inputs(
+def top_correlations(
     correlation: NDArray, most: int, n_samples: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return rows and columns of the largest correlations: up to `most` in a row.

@@ -21,7 +21,7 @@ from dirad.preval.decide import (
     Mixed,
     Model,
     New,
-    Unknown,
+    NotCalibrated,
     decide,
     judge,
     one_per_group,
@@ -41,7 +41,12 @@ from dirad.preval.events import (
 from dirad.preval.expert import Expert, with_bases
 from dirad.preval.input_units import InputUnits
 from dirad.preval.learner import Learner, new_learner
-from dirad.preval.preselection import MIN_EXPERTS, PER_BATCH, PER_SAMPLE, Preselection
+from dirad.preval.preselection import (
+    EXPERTS_PER_BATCH,
+    EXPERTS_PER_SAMPLE,
+    MIN_EXPERTS,
+    Preselection,
+)
 from dirad.preval.settings import Settings
 
 MODEL_KEY = 100  # purpose of the random key of a model
@@ -159,7 +164,7 @@ class System:
         judgements = [judge(model, X, y) for model in self._models_for_batch(X)]
         decision = decide(judgements, y, self.settings, self.latest)
         self._apply(decision, judgements, X, y)
-        self._count(y)
+        self._update_counts(y)
         self._finish_and_limit()
         return self.journal.reports[-1]
 
@@ -172,7 +177,7 @@ class System:
         preselection = self._preselection()
         if preselection is None:
             return self.calibrated
-        likely = preselection.likeliest_of_batch(X, PER_BATCH) | {self.latest}
+        likely = preselection.likeliest_of_batch(X, EXPERTS_PER_BATCH) | {self.latest}
         return [m for m in self.calibrated if isinstance(m, Learner) or m.number in likely]
 
     def _preselection(self) -> Preselection | None:
@@ -192,24 +197,24 @@ class System:
         verdicts = [one.verdict for one in judgements]
         everything = np.arange(len(X))
         match decision:
-            case Unknown():
+            case NotCalibrated():
                 model = self.adapting or self.open_model()
                 self._give(model.number, X, y, everything)
                 self.journal.report(LEARNING, model.number)
             case Known(number, p):
-                self._use(number, verdicts)
+                self._mark_used(number, verdicts)
                 self._give(number, X, y, everything)
                 self.journal.report(KNOWN, number, p)
                 self._merge_duplicates(judgements)
             case Mixed(models, p):
-                self._use(decision.largest, verdicts)
+                self._mark_used(decision.largest, verdicts)
                 self._share_out(models, everything, X, y)
                 self.journal.report(MIXED, decision.largest, p)
             case New(models, novel, p):
                 judges = [one.model for one in one_per_group(judgements)]
                 young = next((m for m in self.learners if m not in judges), None)
                 number = (young or self.open_model(verdict_evidence(verdicts))).number
-                self._use(number, verdicts)
+                self._mark_used(number, verdicts)
                 self._share_out(models, np.flatnonzero(~novel), X, y)
                 self._give(number, X, y, np.flatnonzero(novel))
                 self.journal.report(NEW if novel.all() else MIXED, number, p)
@@ -239,10 +244,10 @@ class System:
         before, was_calibrated = model.phase, model.is_calibrated
         model.add(X[chosen], y[chosen], self.journal.samples + chosen)
         if not was_calibrated:
-            model.group = self._group_of(model)
+            model.group = self._find_group(model)
         self._after_training(model, before, model.advance(self.threads))
 
-    def _group_of(self, model: Learner) -> int:
+    def _find_group(self, model: Learner) -> int:
         """Return the group of an older model with the same inputs and other labels, or its own."""
         for older in self.calibrated:
             if older.number < model.number and is_same_inputs_other_labels(
@@ -274,7 +279,7 @@ class System:
         self.models[self.models.index(model)] = expert
         self.journal.record("stable", model.number, phase_evidence(expert))
         if expert.group == expert.number:
-            grouped = replace(expert, group=self._group_of(model))
+            grouped = replace(expert, group=self._find_group(model))
             self.models[self.models.index(expert)] = grouped
             expert = grouped
         for other in self.experts:
@@ -283,7 +288,7 @@ class System:
                 self._merge(other.number, expert.number)
                 break
 
-    def _count(self, y: NDArray[np.int64]) -> None:
+    def _update_counts(self, y: NDArray[np.int64]) -> None:
         self.journal.samples += len(y)
         self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
 
@@ -329,7 +334,7 @@ class System:
 
     # ---------------------------------------------------------------- use, merging, removal
 
-    def _use(self, number: int, verdicts: list[Verdict]) -> None:
+    def _mark_used(self, number: int, verdicts: list[Verdict]) -> None:
         """Note which model a batch goes to."""
         last = self.journal.events[-1] if self.journal.events else None
         just_opened = last is not None and last.kind == "opened" and last.model == number
@@ -378,7 +383,9 @@ class System:
         if preselection is None:
             return [Evaluated.by(model, X) for model in self.calibrated]
         everything = np.arange(len(X))
-        chosen = dict(zip(preselection.numbers, preselection.rows(X, PER_SAMPLE), strict=True))
+        chosen = dict(
+            zip(preselection.numbers, preselection.rows(X, EXPERTS_PER_SAMPLE), strict=True)
+        )
         result = []
         for model in self.calibrated:
             rows = chosen.get(model.number, everything)
@@ -405,10 +412,10 @@ class System:
         """Return whether some model knows each sample, at this rate of false alarms."""
         return answers.is_known(self._require_calibrated(), X, false_alarms)
 
-    def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
+    def conflicted_inputs(self, X: NDArray) -> NDArray[np.bool_]:
         """Return which inputs contradict the prediction by each sample's model."""
         self._require_calibrated()
-        return answers.conflicts(self.answer(X).route, self.models, X)
+        return answers.conflicted_inputs(self.answer(X).route, self.models, X)
 
     def _require_calibrated(self) -> list[Model]:
         models = self.calibrated

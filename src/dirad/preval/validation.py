@@ -1,6 +1,7 @@
 """From prediction errors to verdicts: nodes, samples, batches (paper, 'Validation').
 
-E is always an array (samples, confidently predicted nodes) of |prediction − state|.
+E is an array (samples, confidently predicted nodes) of (prediction − state)², or of its absolute
+value (`Settings.error`).
 """
 
 from typing import NamedTuple
@@ -19,6 +20,16 @@ class ErrorStats(NamedTuple):
     def limits(self, T_conf: float) -> NDArray[np.float64]:
         """Return the error above which each node is conflicted: μ + T_conf·σ."""
         return self.mean + T_conf * self.deviation
+
+
+def prediction_error(difference: NDArray, error: str) -> NDArray[np.float64]:
+    """Return E for prediction − state: its square or its absolute value."""
+    return difference**2 if error == "squared" else np.abs(difference)
+
+
+def largest_difference(limits: NDArray, error: str) -> NDArray[np.float64]:
+    """Return the |prediction − state| at which E reaches these limits."""
+    return np.sqrt(limits) if error == "squared" else limits
 
 
 def confident(errors: NDArray, T_CP: float) -> NDArray[np.bool_]:
@@ -49,5 +60,9 @@ def invalid(errors: NDArray, stats: ErrorStats, T_conf: float, T_SV: float) -> N
 
 
 def batch_limit(stats: ErrorStats, epsilon_IS: float) -> float:
-    """Return the share of invalid samples up to which a batch is validated."""
-    return (1.0 + epsilon_IS) * stats.invalid_share
+    """Return the share of invalid samples up to which a batch is validated.
+
+    A batch without any valid sample is never validated, however large R_IS is: with the paper's
+    limit alone, (1 + ε_IS)·R_IS, new tasks would never be detected where R_IS exceeds 1/(1 + ε_IS).
+    """
+    return min((1.0 + epsilon_IS) * stats.invalid_share, float(np.nextafter(1.0, 0.0)))

@@ -135,14 +135,10 @@ class Object(Codec):
         make: Callable[..., Any],
         fields: Mapping[str, Codec],
         check: Callable[[Any], None] | None = None,
-        later: frozenset[str] = frozenset(),
-        gone: frozenset[str] = frozenset(),
     ) -> None:
         self.make = make
         self.fields = dict(fields)
         self.check = check
-        self.later = later  # fields that older files lack: `make` has a default for them
-        self.gone = gone  # fields that only older files have: they are passed over
 
     def pack(self, value: Any, store: ArrayStore, path: str) -> dict:
         return {
@@ -151,13 +147,11 @@ class Object(Codec):
         }
 
     def unpack(self, packed: Any, store: ArrayStore, path: str) -> Any:
-        needed, known = self.fields.keys() - self.later, self.fields.keys() | self.gone
-        if not isinstance(packed, dict) or not needed <= packed.keys() <= known:
+        if not isinstance(packed, dict) or packed.keys() != self.fields.keys():
             raise ModelError(f"{path}: the fields must be {', '.join(self.fields)}")
         found = {
             name: codec.unpack(packed[name], store, f"{path}/{name}")
             for name, codec in self.fields.items()
-            if name in packed
         }
         self._same_lengths(found, path)
         try:

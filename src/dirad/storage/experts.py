@@ -46,7 +46,6 @@ SETTINGS = Shared(
     Object(
         Settings,
         options_of(Settings, CHOICES, dict.fromkeys(("l0", "l1", "gates"), PARAMS)),
-        later=frozenset({"near"}),
     )
 )
 UNITS = Shared(Object(without_init(InputUnits), {"_unit": Maybe(Array(REAL, "inputs"))}))
@@ -123,7 +122,7 @@ PREDICTOR: Shared = Shared(
             "network": Maybe(SHARED_NETWORK),
             "clusters": Maybe(CLUSTERS),
             "steps_taken": List(COUNT),
-            "progress": Row(*[Array(REAL, "steps", finite=False)] * 3),
+            "learning_curves": Row(*[Array(REAL, "steps", finite=False)] * 3),
         },
         check_predictor,
     )

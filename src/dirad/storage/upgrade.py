@@ -12,6 +12,9 @@ def upgraded(description: Tree) -> Tree:
     shared = list(description["shared"])
     tree = dict(description["tree"])
     ((kind, system),) = tree["_system"].items()
+    for place, one in enumerate(shared):
+        if isinstance(one, dict) and "T_CP" in one:  # settings
+            shared[place] = {"near": 0.0, "error": "absolute"} | one
     convert = _Converter(shared)
     models = [convert.paper(m) if kind == "stream" else convert.model(m) for m in system["models"]]
     new = {name: system[name] for name in ("n_inputs", "n_classes", "settings", "seed", "opened")}
@@ -135,7 +138,7 @@ class _Converter:
             self.shared[place] = kept | {
                 "states": states,
                 "clusters": gates,
-                "progress": old["_progress"],
+                "learning_curves": old["_progress"],
             }
         return place
 
