@@ -50,7 +50,7 @@ def naive(one, X):
     evaluator, l1 = one.evaluator, one.l1
     states = l1.states.of(evaluator.scaling.standardize(X))
     errors = naive_errors_by_cluster(l1, states)
-    exponent = evaluator.exponent
+    exponent = evaluator.likelihood_exponent
     score = np.mean(errors**-exponent, axis=1) ** (-1.0 / exponent)
     p = np.clip(one.l0_outputs(X), TINY, 1.0 - TINY)
     weight_l0, weight_errors = evaluator.evidence_weights
