@@ -1,4 +1,4 @@
-"""What other learners lack: to be told that the task has changed, and to which."""
+"""The detector of new tasks alone, for use with any other learner."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -22,30 +22,30 @@ def watch(
     n_jobs: int | None = None,
     **settings: Any,
 ) -> Iterator[Report]:
-    """Watch a stream and say of each batch whether its task is known, and which it is, or new.
+    """Report for each batch of a stream whether its task is new or known, and which one it is.
 
-    A batch is an array (samples, features), or a pair of it and labels, which help (None and NaN:
-    not known). The larger it is, the more it tells: a single sample is never unusual enough for the
-    usual rate of false alarms. Samples are taken to be independent: a stream that shows many alike
-    in a row looks new.
+    A batch is an array (samples, features), or a pair of an array and labels, which help (None and
+    NaN: unknown). The test has more power for larger batches: a single sample is never unusual
+    enough at the default rate of false alarms. Samples are assumed to be independent: runs of
+    similar samples look new.
 
-    No learner is needed: whoever learns from the same stream may act on what is said here, by
-    consolidating its weights, opening a memory, or choosing the parameters of task k.
+    A learner on the same stream can act on the reports: consolidate its weights, start another
+    memory, or select the parameters of task k.
 
     Parameters
     ----------
     batches : iterable of arrays, or of pairs (X, y)
     random_state, n_jobs
-        As of `PREVALClassifier`.
+        As in `PREVALClassifier`.
     **settings
         Constants of `dirad.preval.settings.Settings`, such as ``false_alarms=0.001``.
 
     Yields
     ------
     Report
-        One per batch, before the next is read: `kind` ("learning" until something can be said,
+        One per batch, before the next is read: `kind` ("learning" until a model is calibrated,
         then "known", "new" or "mixed"), `model`, which is the number of the task, and `p`, the
-        chance that a known task shows so unusual a batch.
+        p-value of the batch under the known task that fits it best.
 
     Examples
     --------

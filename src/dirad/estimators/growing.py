@@ -118,7 +118,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     max_edges, max_hidden, batch_size, max_steps : int, optional
         Limits of growth; by default the preset's.
     validation_fraction : float
-        Share of the samples held out to choose the best moment of the network; 0 for none.
+        Share of the samples held out to choose the best network during training; 0 for none.
     class_weight : dict, "balanced" or None
         As in scikit-learn.
     random_state : int, RandomState or None
@@ -182,7 +182,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADClassifier":
-        """Grow a network for classes y of samples X; stop after so many steps, if said."""
+        """Grow a network that predicts the classes y of samples X, in at most `steps` steps."""
         with transaction(self):
             refuse_masked("y", y)
             y = checked_labels(y)
@@ -203,7 +203,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     def resume(
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADClassifier":
-        """Go on with a fit that was stopped early, on the same samples: as if it never was."""
+        """Continue a fit that was stopped early, on the same samples, as if it had not stopped."""
         with transaction(self):
             _unfinished(self)
             X, y = checked_inputs(self, X, checked_labels(y), order="C", reset=False)
@@ -293,7 +293,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADRegressor":
-        """Grow a network for targets y of samples X; stop after so many steps, if said."""
+        """Grow a network that predicts the targets y of samples X, in at most `steps` steps."""
         with transaction(self):
             X, y = self._checked(X, y, reset=True)
             self._single_column = y.ndim == 1
@@ -317,7 +317,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
     def resume(
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADRegressor":
-        """Go on with a fit that was stopped early, on the same samples: as if it never was."""
+        """Continue a fit that was stopped early, on the same samples, as if it had not stopped."""
         with transaction(self):
             _unfinished(self)
             X, y = self._checked(X, y, reset=False)
