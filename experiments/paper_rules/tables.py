@@ -11,17 +11,16 @@ from experiments.paper_rules.scores import Score, log_likelihood, paper_accuraci
 from experiments.reproduction import published
 
 NOTE = (
-    "{runs} runs with the digits of the first of the paper's runs at every T_CP, ten draws of "
-    "the judged batches each. The preset `paper` is the row strict, each, squared, last, last, "
-    "above (1+ε)R or all, 1, 1.5, 0.01. "
-    "Columns 0.05 to 0.20, the four values of T_CP: per cent of runs "
-    "that detected both new tasks, only the second, only the third, neither. Detection: "
-    "log-likelihood of the outcomes of all 32 runs of the paper, under these frequencies with "
-    "one added to each count; the first row has the paper's own frequencies in place of ours. "
+    "{runs} runs with the digits of the first of the paper's runs at every T_CP, ten draws of the"
+    " judged batches each. The preset `paper` is the row strict, each, squared, last, last, above"
+    " (1+ε)R or all, 1, 1.5, 0.01. Columns 0.05 to 0.20, the four values of T_CP: per cent of "
+    "runs that detected both new tasks, only the second, only the third, neither. Detection: "
+    "log-likelihood of the outcomes of all 32 runs of the paper, under these frequencies with one"
+    " added to each count; the first row has the paper's own frequencies in place of ours. "
     "Routing: log-density of the paper's accuracies T2 and T3 in the runs that detected all "
-    "tasks, under normal distributions fitted to ours. Together: their sum. False alarms: "
-    "share of further batches of its own task that a model takes for new. T2, T3: accuracies "
-    "if every task is detected. L1 error: mean squared error over all targets."
+    "tasks, under normal distributions fitted to ours. Together: their sum. False alarms: share "
+    "of further batches of its own task that a model takes for new. T2, T3: accuracies if every "
+    "task is detected. L1 error: mean squared error over all targets."
 )
 
 
