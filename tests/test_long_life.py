@@ -549,8 +549,8 @@ def test_of_many_experts_only_the_likely_ones_are_evaluated(monkeypatch):
     evaluated = []
     evaluate = Expert.evaluate
     monkeypatch.setattr(system_module, "MIN_EXPERTS", 2)
-    monkeypatch.setattr(system_module, "PER_SAMPLE", 2)
-    monkeypatch.setattr(preselection, "PER_SAMPLE", 2)
+    monkeypatch.setattr(system_module, "EXPERTS_PER_SAMPLE", 2)
+    monkeypatch.setattr(preselection, "EXPERTS_PER_SAMPLE", 2)
     monkeypatch.setattr(
         Expert, "evaluate", lambda model, X: evaluated.append(len(X)) or evaluate(model, X)
     )
@@ -559,7 +559,7 @@ def test_of_many_experts_only_the_likely_ones_are_evaluated(monkeypatch):
     assert np.array_equal(found.route, expected.route)
     assert np.array_equal(found.novelty, expected.novelty)
     assert np.array_equal(found.probabilities, expected.probabilities)
-    monkeypatch.setattr(system_module, "PER_BATCH", 2)
+    monkeypatch.setattr(system_module, "EXPERTS_PER_BATCH", 2)
     before = len(system.models)
     assert str(system.take(*samples(3, 50, seed=11))).startswith("known: 3")
     assert len(system.models) == before
