@@ -6,6 +6,7 @@
 
 import dataclasses
 from collections import namedtuple
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
@@ -21,6 +22,34 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "ties": ("first", "random"),
     "precision": ("float32", "float64"),
 }
+
+
+def check_constants(record: Any, choices: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a dataclass whose constants are no choice, not whole, not finite or negative."""
+    for name, allowed in choices.items():
+        if getattr(record, name) not in allowed:
+            raise ValueError(f"{name} must be one of {allowed}, got {getattr(record, name)!r}")
+    for field in fields(record):
+        if field.type not in (int, float, bool):
+            continue
+        name, value = field.name, getattr(record, field.name)
+        if not isinstance(value, (int, float, np.number)):
+            raise TypeError(f"{name} must be a number, got {value!r}")
+        if not abs(value) < float("inf"):  # nor NaN
+            raise ValueError(f"{name} must be finite, got {value!r}")
+        if value < 0:
+            raise ValueError(f"{name} must not be negative, got {value!r}")
+        if field.type is int and value != int(value):
+            raise ValueError(f"{name} must be a whole number, got {value!r}")
+
+
+def replaced(record: Any, changes: Mapping[str, Any]) -> Any:
+    """Return a copy of a dataclass with some constants changed; an unknown name is an error."""
+    known = {field.name for field in fields(record)}
+    for name in changes:
+        if name not in known:
+            raise TypeError(f"unknown constant {name!r}; known: {', '.join(sorted(known))}")
+    return dataclasses.replace(record, **changes)
 
 
 @dataclass(frozen=True)
@@ -88,32 +117,14 @@ class Params:
     precision: str = "float32"  # of states and deltas while adapting; parameters are float64
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, str) and field.name in CHOICES:
-                continue
-            if not isinstance(value, (int, float, np.number)):
-                raise TypeError(f"{field.name} must be a number, got {value!r}")
-            if field.type in (int, "int") and value != int(value):
-                raise ValueError(f"{field.name} must be a whole number, got {value!r}")
-            if not value == value or value in (float("inf"), -float("inf")):
-                raise ValueError(f"{field.name} must be finite, got {value!r}")
-            if value < 0:
-                raise ValueError(f"{field.name} must not be negative, got {value!r}")
+        check_constants(self, CHOICES)
         for name in ("batch_size", "interval", "growth_batch", "max_steps", "gamma", "k_w"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
 
     def replace(self, **changes: Any) -> "Params":
         """Return a copy with some constants changed; an unknown name is an error."""
-        known = {field.name for field in fields(self)}
-        for name in changes:
-            if name not in known:
-                raise TypeError(f"unknown constant {name!r}; known: {', '.join(sorted(known))}")
-        return dataclasses.replace(self, **changes)
+        return replaced(self, changes)
 
     def constants(self) -> "Constants":
         """Return the same as plain numbers, for kernels."""

@@ -1,6 +1,7 @@
 """Constants of `Params` as parameters of an estimator."""
 
 import inspect
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -39,8 +40,12 @@ def set_constants(estimator: BaseEstimator, constants: dict[str, Any]) -> None:
             setattr(estimator, name, constants.get(name))
 
 
-def params_of(estimator: Any, **forced: Any) -> Params:
-    """Return the preset with what the user said, and what the task demands where he did not."""
-    said = {name: getattr(estimator, name) for name in _CONSTANTS}
-    said = {name: value for name, value in said.items() if value is not None}
-    return preset(estimator.preset, **{**forced, **said})
+def given_options(estimator: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return the options of an estimator that the user gave: those that are not None."""
+    options = {name: getattr(estimator, name) for name in names}
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def params_of(estimator: Any, **defaults: Any) -> Params:
+    """Return the preset with the constants that the user gave, and defaults for the others."""
+    return preset(estimator.preset, **{**defaults, **given_options(estimator, _CONSTANTS)})

@@ -9,6 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dirad.core.magnitudes import check_range
 from dirad.estimators.checks import checked_inputs, checked_labels, without_label
+from dirad.estimators.constants import given_options
 from dirad.estimators.stream_state import StreamState
 from dirad.preval.settings import PRESETS, Settings
 from dirad.preval.system import System
@@ -101,8 +102,7 @@ def chosen_settings(estimator: Any) -> Settings:
     """Return the preset's settings with the options that were given."""
     if estimator.preset not in PRESETS:
         raise ValueError(f"preset must be one of {sorted(PRESETS)}, got {estimator.preset!r}")
-    options = {name: getattr(estimator, name) for name in OPTIONS}
-    options = {name: value for name, value in options.items() if value is not None}
+    options = given_options(estimator, OPTIONS)
     settings = PRESETS[estimator.preset]
     if estimator.preset == "default" and estimator.buffer_size == 0:
         raise ValueError("buffer_size=0 keeps no samples, which only preset='paper' can do")

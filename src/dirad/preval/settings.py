@@ -1,12 +1,9 @@
 """The constants of PREVAL, with the paper's symbols, and the two presets."""
 
-import dataclasses
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from dirad.params import Params, preset
+from dirad.params import Params, check_constants, preset, replaced
 from dirad.preval.connectivity import CONNECTIVITY
 
 FULL_DECAY_SAMPLES = 1600  # samples from which the weight decay of L0 and gating network is full
@@ -58,19 +55,7 @@ class Settings:
     merge_after: int = 0  # two models that both know this many samples are merged; 0: never
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} must be one of {choices}, got {getattr(self, name)!r}")
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.type not in (int, float) and not isinstance(value, (int, float)):
-                continue
-            if not isinstance(value, (int, float, np.number)):
-                raise TypeError(f"{item.name} must be a number, got {value!r}")
-            if not 0 <= value < float("inf"):
-                raise ValueError(f"{item.name} must be finite and not negative, got {value!r}")
-            if item.type is int and value != int(value):
-                raise ValueError(f"{item.name} must be a whole number, got {value!r}")
+        check_constants(self, CHOICES)
         if 0 < self.buffer_size < self.l0.batch_size:
             raise ValueError(
                 f"buffer_size must hold a batch of {self.l0.batch_size}, got {self.buffer_size}"
@@ -92,11 +77,7 @@ class Settings:
 
     def replace(self, **changes: Any) -> "Settings":
         """Return a copy with some constants changed; an unknown name is an error."""
-        known = [item.name for item in fields(self)]
-        for name in changes:
-            if name not in known:
-                raise TypeError(f"unknown setting {name!r}; known: {', '.join(sorted(known))}")
-        return dataclasses.replace(self, **changes)
+        return replaced(self, changes)
 
 
 def weight_decay_for(params: Params, n_samples: int) -> float:
