@@ -51,7 +51,7 @@ TIMED = {
     "edge_potentials": "potentials",
     "term_gradients": "potentials",
     "edge_gradients": "potentials",
-    "perturb_zero_gradients": "update",
+    "perturb_zero_weight_gradients": "update",
     "move_parameters": "update",
     "move_gains": "update",
     "grow_v1": "choosing",
@@ -61,10 +61,10 @@ TIMED = {
 TIMED_WITHIN = {
     "generate_edge": "applying",
     "convert_edge": "applying",
-    "refresh_new_parts": "applying",
+    "reset_new_parts": "applying",
     "apply_best": "applying",
     "apply_rest": "applying",
-    "remove_useless": "applying",
+    "prune_zero_edges_and_dead_units": "applying",
 }
 
 

@@ -280,15 +280,15 @@ def test_similar_inputs_share_a_unit_and_others_have_their_own():
     rng = np.random.default_rng(0)
     pixels = rng.random((300, 6)) * [1, 1, 1, 1, 0.2, 0]
     units = InputUnits()
-    units.learn(pixels)
+    units.fit_once(pixels)
     assert len(set(units.unit)) == units.n_stored == 1
     table = rng.random((300, 6)) * [1, 1, 1, 1, 4000, 0]
     units = InputUnits()
-    units.learn(table)
+    units.fit_once(table)
     unit = units.unit
     assert unit[4] > 1000 * unit[0]
     assert unit[5] == pytest.approx(unit[0], rel=0.1)  # constant: the median unit
-    units.learn(pixels)
+    units.fit_once(pixels)
     assert units.unit is unit  # learned once
 
 

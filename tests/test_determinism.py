@@ -20,7 +20,7 @@ from dirad.core.random import (
     TIE,
     bits,
     normal,
-    shuffle,
+    random_permutation,
     uniform,
 )
 from dirad.growth.adapt import Batch, adapt, is_stable, new_data, step
@@ -405,7 +405,7 @@ def test_purposes_do_not_share_draws():
 @given(st.integers(0, 2**40), st.integers(0, 1000), st.integers(1, 60))
 def test_a_shuffle_is_a_permutation(seed, step, n):
     order = np.empty(n, np.int64)
-    shuffle(seed, SHUFFLE, step, order)
+    random_permutation(seed, SHUFFLE, step, order)
     assert sorted(order.tolist()) == list(range(n))
     assert order.tolist() == naive.shuffled(seed, SHUFFLE, step, n)
 
@@ -413,7 +413,7 @@ def test_a_shuffle_is_a_permutation(seed, step, n):
 def test_shuffles_favour_no_place():
     order, places = np.empty(5, np.int64), np.zeros((5, 5))
     for epoch in range(5000):
-        shuffle(0, SHUFFLE, epoch, order)
+        random_permutation(0, SHUFFLE, epoch, order)
         places[np.arange(5), order] += 1
     assert np.abs(places - 1000).max() < 5 * np.sqrt(1000)
 

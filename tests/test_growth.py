@@ -23,18 +23,23 @@ from dirad.growth.edge_generation import best_source
 from dirad.growth.enc import function_preserving_init, may_convert
 from dirad.growth.evidence import (
     cross_products,
-    evidence,
+    log_likelihood_ratio,
     needed_evidence,
     product_evidence,
     residual_score,
     source_evidence,
 )
 from dirad.growth.priority import grow_unrestricted, grow_v1
-from dirad.growth.products import MAX_ORDER, best_longer_product, best_pair, partition_gates
-from dirad.growth.removal import remove_useless
+from dirad.growth.products import MAX_ORDER, best_pair, best_product_of_length, move_gates_first
+from dirad.growth.removal import prune_zero_edges_and_dead_units
 from dirad.growth.saliency import fade_weakest, obs_saliencies
 from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, STEP, new_scratch, new_state
-from dirad.growth.update import learning_rate, move_gains, move_parameters, perturb_zero_gradients
+from dirad.growth.update import (
+    learning_rate,
+    move_gains,
+    move_parameters,
+    perturb_zero_weight_gradients,
+)
 from dirad.history import SETTLING
 from dirad.inference import respond
 from dirad.params import Params, preset
@@ -321,7 +326,7 @@ def test_the_best_product_is_found_among_all(length):
             for c in itertools.combinations(range(6), length)
         }
         rows, chosen = search_rows(found.work)
-        G = best_longer_product(found.work, pressure, np.arange(6), length, rows, chosen)
+        G = best_product_of_length(found.work, pressure, np.arange(6), length, rows, chosen)
         assert G == pytest.approx(max(every.values()), rel=1e-6)
         assert every[tuple(sorted(chosen[:length].tolist()))] == pytest.approx(G, rel=1e-6)
 
@@ -555,7 +560,9 @@ def test_zero_weights_are_perturbed_as_if_sample_by_sample(in_exhaustion):
     for step in range(4000):
         state.clock[STEP] = step
         found.potential.edges[:] = before
-        perturb_zero_gradients(state, found.plan, found.work, found.potential, params.constants())
+        perturb_zero_weight_gradients(
+            state, found.plan, found.work, found.potential, params.constants()
+        )
         gradient.append(found.potential.edges["gradient"] - before["gradient"])
         net_pull.append(found.potential.edges["net"] - before["net"])
     noise, net_noise = np.array(gradient), np.array(net_pull)
@@ -589,7 +596,7 @@ def test_a_zero_weight_edge_is_protected_for_5_steps():
     alive = []
     for step in range(10, 17):
         state.clock[STEP] = step
-        remove_useless(state, plan, log, Params().constants())
+        prune_zero_edges_and_dead_units(state, plan, log, Params().constants())
         alive.append(0 in edges_of(network))
     assert alive == [True] * 5 + [False] * 2
     assert 1 in edges_of(network)
@@ -624,7 +631,7 @@ def test_a_childless_node_goes_by_chance(chance):
     network.counts[N_EDGES] = n + 1
     state, log = state_of(network), new_log(3 * n)
     plan = new_plan(network)
-    remove_useless(state, plan, log, Params(node_removal=chance).constants())
+    prune_zero_edges_and_dead_units(state, plan, log, Params(node_removal=chance).constants())
     gone = network.units["kind"][1:n] != MODULATORY
     assert network.units["kind"][n] == MODULATORY
     assert network.units["kind"][0] == OUTPUT
@@ -640,7 +647,12 @@ def test_frozen_parts_are_not_removed():
     network.edges[0] = (0, 0, 0.0, -1, 1)
     network.counts[N_EDGES] = 1
     state, plan = state_of(network), new_plan(network)
-    assert remove_useless(state, plan, new_log(), Params(node_removal=1.0).constants()) == 0
+    assert (
+        prune_zero_edges_and_dead_units(
+            state, plan, new_log(), Params(node_removal=1.0).constants()
+        )
+        == 0
+    )
 
 
 # ------------------------------------------------------------------ stabilization
@@ -764,7 +776,7 @@ def test_without_conversion_there_is_no_hidden_node():
 @given(st.lists(st.integers(0, 30), unique=True, max_size=12), st.integers(1, 31))
 def test_gates_come_first_and_keep_their_order(nodes, first_gate):
     candidates = np.array(nodes, np.int64)
-    number = partition_gates(candidates, first_gate)
+    number = move_gates_first(candidates, first_gate)
     gates = [s for s in nodes if s >= first_gate]
     assert number == len(gates)
     assert candidates.tolist() == gates + [s for s in nodes if s < first_gate]

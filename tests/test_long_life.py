@@ -364,13 +364,13 @@ def test_a_network_grown_on_top_leaves_the_old_answers_to_the_last_bit():
         assert all(accuracy(system, task) > 0.9 for task in range(3))
     X = samples(1, 100)[0]
     first, last = shared.models[0], shared.models[-1]
-    whole = respond(last.network, last.scaled(X))
+    whole = respond(last.network, last.network_inputs(X))
     assert np.array_equal(whole[:, : len(first.classes)], first.l0_outputs(X))
     assert last.network.n_outputs == 6
     assert last.inherited == shared.models[1].network.n_parameters
     assert len(last.l1.states.earlier) == 2
     start = grow_on_top_of(first.network, 0).network
-    assert np.array_equal(respond(start, first.scaled(X)), first.l0_outputs(X))
+    assert np.array_equal(respond(start, first.network_inputs(X)), first.l0_outputs(X))
 
 
 def test_a_removed_model_that_others_are_built_on_is_still_counted():

@@ -13,7 +13,12 @@ from dirad.growth.enc import convert_edge
 from dirad.growth.gain import apply_best, grow_by_gain
 from dirad.growth.priority import grow_unrestricted, grow_v1
 from dirad.growth.products import apply_product
-from dirad.growth.removal import is_always_zero, remove_edge, remove_unit, remove_useless
+from dirad.growth.removal import (
+    is_always_zero,
+    prune_zero_edges_and_dead_units,
+    remove_edge,
+    remove_unit,
+)
 from dirad.params import Params, preset
 from networks import (
     PAIRS,
@@ -179,7 +184,7 @@ def test_removing_all_that_is_useless(case, seed):
     state = state_of(network, seed=seed)
     for step in range(100, 110):
         state.clock[0] = step
-        remove_useless(state, plan, new_log(), Params().constants())
+        prune_zero_edges_and_dead_units(state, plan, new_log(), Params().constants())
         assert not naive.has_cycle(plain(network))
         silent += [int(u) for u in hidden if is_always_zero(network, plan, u)]
         assert_unchanged(

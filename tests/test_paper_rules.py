@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from dirad.preval.settings import PRESETS
-from dirad.preval.validation import batch_limit, confident, error_stats, invalid, prediction_error
+from dirad.preval.validation import (
+    confident,
+    error_stats,
+    invalid,
+    max_invalid_share,
+    prediction_error,
+)
 from experiments.commands import run as run_command
 from experiments.paper_rules.combinations import Combination, combinations
 from experiments.paper_rules.recordings import Recording, orders
@@ -88,7 +94,7 @@ def test_one_of_the_rules_is_that_of_the_preset_paper():
         for later, batch in zip(found.later, (near, far), strict=True):
             own = prediction_error(batch[:, chosen], settings.error)
             share = invalid(own, stats, settings.T_conf, settings.T_SV).mean()
-            assert later[0, column] == (share > batch_limit(stats, settings.epsilon_IS))
+            assert later[0, column] == (share > max_invalid_share(stats, settings.epsilon_IS))
     assert len(set(found.confident)) > 1
     assert found.later.any()
     assert not found.later.all()

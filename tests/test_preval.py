@@ -24,12 +24,12 @@ from dirad.preval.paper_model import PaperLearner, best_temperature, temperature
 from dirad.preval.predictor import fit_state_scaling
 from dirad.preval.settings import PRESETS, Settings
 from dirad.preval.validation import (
-    batch_limit,
     confident,
     conflict_ratio,
     conflicted,
     error_stats,
     invalid,
+    max_invalid_share,
 )
 from networks import edges_of, random_network
 from streams import SETTINGS, WIDTH, digest, learned, samples, system_of
@@ -183,7 +183,7 @@ def test_statistics_equal_a_naive_twin(n, nodes, seed):
     assert conflicted(fresh, known, T_conf).sum() == sum(round(ratio(x) * nodes) for x in fresh)
     assert invalid(fresh, known, T_conf, T_SV).tolist() == [ratio(x) >= T_SV for x in fresh]
     assert known.invalid_share == pytest.approx(sum(ratio(x) >= T_SV for x in errors) / n)
-    assert batch_limit(known, 0.2) == pytest.approx(1.2 * known.invalid_share)
+    assert max_invalid_share(known, 0.2) == pytest.approx(1.2 * known.invalid_share)
 
 
 def test_above_five_sixths_the_papers_rule_cannot_fire():
@@ -191,7 +191,7 @@ def test_above_five_sixths_the_papers_rule_cannot_fire():
     errors = rng.exponential(size=(100, 150))
     known = error_stats(errors, 1.5, 0.01)
     assert known.invalid_share > 5 / 6
-    assert batch_limit(known, 0.2) > 1.0 >= invalid(1e9 + errors, known, 1.5, 0.01).mean()
+    assert max_invalid_share(known, 0.2) > 1.0 >= invalid(1e9 + errors, known, 1.5, 0.01).mean()
 
 
 def test_the_temperature_makes_probabilities_true():

@@ -95,7 +95,7 @@ def test_details(kind, place):
     assert close(evaluate(l0_program(one.parts), X)[OUTPUTS], one.l0_outputs(X))
     errors = prediction_error(found[RESIDUALS], one.settings.error)
     assert close(errors, one.errors(X))
-    states = l1.states.of(one.scaled(X))
+    states = l1.states.of(one.network_inputs(X))
     if l1.clusters is None:
         assert found[GATES].shape == (len(X), 0)
     else:

@@ -101,14 +101,14 @@ class PendingKernel:
         self.everyone.append(self)
 
     def __call__(self, *args: Any) -> Any:
-        return self._load()(*args)
+        return self._load_all()(*args)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self._load(), name)
+        return getattr(self._load_all(), name)
 
-    def _load(self) -> Any:
+    def _load_all(self) -> Any:
         """Replace all pending kernels of this package by kernels of Numba; return this one.
 
         Numba compiles what the globals of a kernel's module refer to, so that these are replaced.

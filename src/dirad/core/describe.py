@@ -6,7 +6,7 @@ import numpy as np
 
 from dirad.core.network import LINEAR, LOGISTIC, MODULATORY, OUTPUT, TRANSFER, Network
 
-MAX_EQUATIONS = 60
+MAX_EDGES_FOR_EQUATIONS = 60
 
 
 def summary(network: Network) -> str:
@@ -63,7 +63,7 @@ def equations(network: Network, inputs: Sequence[str] | None = None) -> list[str
 
 def html(network: Network) -> str:
     """Return what a notebook shows: the summary, and the equations where they are few."""
-    lines = equations(network) if network.n_edges <= MAX_EQUATIONS else []
+    lines = equations(network) if network.n_edges <= MAX_EDGES_FOR_EQUATIONS else []
     body = "".join(f"<li><code>{line}</code></li>" for line in lines)
     more = f"<ul>{body}</ul>" if body else "<p>Large: equations() writes it out.</p>"
     return f"<div><b>Network</b> {summary(network)}{more}</div>"

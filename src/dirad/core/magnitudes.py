@@ -8,7 +8,7 @@ LARGEST = 1e307  # beyond it, differences of two numbers overflow
 TOO_FAR = 1e15  # deviations; farther out, float64 has no digit left for the rest of the column
 MAX_SAFE_UNITS = 1e100  # units of an input whose squares, and sums of them, float64 holds with ease
 MAX_MEAN_TO_STD = 1e6  # spreads that a center may lie away from 0 before it is computed with care
-TINY = 1e-150  # spread whose square is lost in float64
+MIN_RELIABLE_STD = 1e-150  # spread whose square is lost in float64
 ROUNDING = 4 * np.finfo(np.float64).eps  # relative spread of equal numbers after some arithmetic
 
 
@@ -41,7 +41,7 @@ def mean_and_std(X: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         center = X.mean(axis=0, dtype=np.float64)
         spread = X.std(axis=0, dtype=np.float64)
-        careful = ~(np.isfinite(center) & np.isfinite(spread) & (spread > TINY))
+        careful = ~(np.isfinite(center) & np.isfinite(spread) & (spread > MIN_RELIABLE_STD))
         careful |= np.abs(center) > MAX_MEAN_TO_STD * spread
     for column in np.flatnonzero(careful):
         center[column], spread[column] = _scaled_mean_std(X[:, column])

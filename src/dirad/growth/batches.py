@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dirad.core.compilation import kernel
 from dirad.core.propagate import LANES
-from dirad.core.random import GROWTH_SAMPLE, SHUFFLE, shuffle
+from dirad.core.random import GROWTH_SAMPLE, SHUFFLE, random_permutation
 from dirad.growth.state import SEED, STEP, working_type
 from dirad.params import Params
 
@@ -81,7 +81,7 @@ def draw_batch(state, work, data, params):
         return
     epoch = step // per_epoch
     if data.epoch[0] != epoch:
-        shuffle(state.clock[SEED], SHUFFLE, epoch, data.order)
+        random_permutation(state.clock[SEED], SHUFFLE, epoch, data.order)
         data.epoch[0] = epoch
     start = (step % per_epoch) * n
     load_samples(data, data.order[start : start + n], n, work, 0)
@@ -100,7 +100,7 @@ def draw_growth_batch(state, wide, data, params):
         data.resident[1] = 1
         return
     order = np.empty(n_samples, np.int64)
-    shuffle(state.clock[SEED], GROWTH_SAMPLE, state.clock[STEP], order)
+    random_permutation(state.clock[SEED], GROWTH_SAMPLE, state.clock[STEP], order)
     load_samples(data, order, min(params.growth_batch, n_samples), wide, 0)
 
 

@@ -38,7 +38,7 @@ class ResidualScore(NamedTuple):
 
 
 @kernel
-def evidence(total, variance, n):
+def log_likelihood_ratio(total, variance, n):
     """G from the efficient score and its variance over n samples."""
     if variance <= 0.0:
         return 0.0
@@ -198,7 +198,7 @@ def source_evidence(score, source, cross, n):
     # Almost nothing left: the candidate is a linear combination of the present sources.
     if left < 1e-4 * squares:
         return 0.0
-    return evidence(np.float64(total), left, n)
+    return log_likelihood_ratio(np.float64(total), left, n)
 
 
 @kernel
@@ -213,4 +213,4 @@ def product_evidence(partial, partial_square, source, n):
         a = source[m]
         total += a * partial[m]
         squares += a * a * partial_square[m]
-    return evidence(np.float64(total), np.float64(squares), n)
+    return log_likelihood_ratio(np.float64(total), np.float64(squares), n)

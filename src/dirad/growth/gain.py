@@ -17,7 +17,7 @@ from dirad.growth.evidence import (
     residual_score,
     source_evidence,
 )
-from dirad.growth.products import MAX_ORDER, apply_product, product_cost, search_products
+from dirad.growth.products import MAX_ORDER, apply_product, edges_for_product, search_products
 from dirad.growth.state import N_SAMPLES, STEP, count_hidden, has_room
 from dirad.growth.update import has_bias
 
@@ -64,7 +64,7 @@ def grow_by_gain(state, plan, work, log, params, room, quota):
                     state, plan, work, t, params, score, candidates, G, rows, products[t]
                 )
                 if found > 1 and G > max_young_edge_score(state, plan, work, u, params):
-                    cost, _ = product_cost(state, plan, t, products[t], found)
+                    cost, _ = edges_for_product(state, plan, t, products[t], found)
                     if cost <= room and G > cost * gain[t]:
                         gain[t], length[t] = G / cost, found
     added = apply_best(state, plan, log, params, room, quota, gain, source, length, products)
@@ -141,7 +141,7 @@ def apply_best(state, plan, log, params, room, quota, gain, source, length, prod
             break
         cost, units = 1, 0
         if length[t] > 1:
-            cost, _ = product_cost(state, plan, t, products[t], length[t])
+            cost, _ = edges_for_product(state, plan, t, products[t], length[t])
             units = length[t] - 1
         if added + cost > room or hidden + units > params.max_hidden:
             continue

@@ -120,7 +120,7 @@ def generate_edge_for_term(state, scratch, term, params):
 
 
 @kernel
-def refresh_new_parts(state, scratch):
+def reset_new_parts(state, scratch):
     """Rebuild the plan after a process. New parts have no potential until the next batch."""
     net, potential = state.network, scratch.potential
     now = state.clock[STEP]
@@ -169,7 +169,7 @@ def grow_v1(state, scratch, params):
             state, scratch, best, params
         ):
             done += 1
-            refresh_new_parts(state, scratch)
+            reset_new_parts(state, scratch)
 
 
 @kernel
@@ -186,7 +186,7 @@ def grow_unrestricted(state, scratch, params):
             and within_limits(state, scratch, 1, 1, params)
         ):
             convert_edge(state, scratch.plan, scratch.log, e, params)
-            refresh_new_parts(state, scratch)
+            reset_new_parts(state, scratch)
             done += 1
     for u in range(net.counts[N_UNITS]):
         if net.units[u].kind < 0:
@@ -194,6 +194,6 @@ def grow_unrestricted(state, scratch, params):
         terms = 1 if net.units[u].kind == OUTPUT else 2
         for t in range(2 * u, 2 * u + terms):
             if generate_edge_for_term(state, scratch, t, params):
-                refresh_new_parts(state, scratch)
+                reset_new_parts(state, scratch)
                 done += 1
     return done

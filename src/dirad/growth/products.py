@@ -32,7 +32,7 @@ def search_products(state, plan, work, term, params, score, candidates, single, 
         return 0.0, 0
     firsts = candidates
     if params.first_gate > 0:
-        firsts = candidates[: partition_gates(candidates, params.first_gate)]
+        firsts = candidates[: move_gates_first(candidates, params.first_gate)]
         if firsts.shape[0] == 0:
             return 0.0, 0
     elif float(count) * count * n > PAIR_SEARCH_OPERATIONS:
@@ -52,7 +52,7 @@ def search_products(state, plan, work, term, params, score, candidates, single, 
         if number > params.product_budget:
             continue
         tries += number
-        G = best_longer_product(work, score, candidates, length, rows, found)
+        G = best_product_of_length(work, score, candidates, length, rows, found)
         if G > needed_evidence(tries, allowed):
             return G, length
     return 0.0, 0
@@ -78,7 +78,7 @@ def best_pair(state, plan, work, term, score, firsts, candidates, rows, found):
             G = product_evidence(rows[0, 0], rows[1, 0], work.state[candidates[j]], few)
             if G > 2.0 * kept[worst]:  # a pair adds two edges at least
                 pair[1] = candidates[j]
-                cost, _ = product_cost(state, plan, term, pair, 2)
+                cost, _ = edges_for_product(state, plan, term, pair, 2)
                 if G > cost * kept[worst]:
                     kept[worst] = G / cost
                     pairs[worst] = pair
@@ -90,7 +90,7 @@ def best_pair(state, plan, work, term, score, firsts, candidates, rows, found):
         source = work.state[pairs[i, 0]]
         multiply_rows(rows[0, 0], rows[1, 0], score.residual, score.square, source, n)
         G = product_evidence(rows[0, 0], rows[1, 0], work.state[pairs[i, 1]], n)
-        cost, _ = product_cost(state, plan, term, pairs[i], 2)
+        cost, _ = edges_for_product(state, plan, term, pairs[i], 2)
         if G > cost * best_rate:
             best_rate, best_G = G / cost, G
             found[0], found[1] = pairs[i, 0], pairs[i, 1]
@@ -98,7 +98,7 @@ def best_pair(state, plan, work, term, score, firsts, candidates, rows, found):
 
 
 @kernel
-def best_longer_product(work, score, candidates, length, rows, found):
+def best_product_of_length(work, score, candidates, length, rows, found):
     """Try every product of `length` different candidates; return the largest G."""
     count, n = candidates.shape[0], work.width[0]
     chosen = np.arange(length)
@@ -150,7 +150,7 @@ def count_combinations(n, k, limit):
 
 
 @kernel
-def partition_gates(candidates, first_gate):
+def move_gates_first(candidates, first_gate):
     """Move the candidates from `first_gate` on to the front; return their number."""
     ordered = np.empty(candidates.shape[0], np.int64)
     number = 0
@@ -180,7 +180,7 @@ def sort_by_total_potential(work, candidates, deltas):
 
 
 @kernel
-def product_cost(state, plan, term, sources, length):
+def edges_for_product(state, plan, term, sources, length):
     """Return (edges that a product would add, index of a source that already feeds, or -1)."""
     net = state.network
     for i in range(length):
@@ -198,7 +198,7 @@ def apply_product(state, plan, log, term, sources, length, params):
     The last edge of the chain has weight 0 and the gradient Σ ∏aδ; no response changes.
     """
     net = state.network
-    _, place = product_cost(state, plan, term, sources, length)
+    _, place = edges_for_product(state, plan, term, sources, length)
     e = np.int64(-1)
     if place < 0:
         e = generate_edge(state, plan, log, sources[0], term, params.refraction)

@@ -41,7 +41,7 @@ def is_always_zero(net, plan, u):
 
 
 @kernel
-def remove_useless(state, plan, log, params):
+def prune_zero_edges_and_dead_units(state, plan, log, params):
     """Remove edges of weight 0 after their protection, then nodes without out-edges at random."""
     net = state.network
     now = state.clock[STEP]

@@ -18,7 +18,7 @@ from dirad.growth.batches import draw_batch, draw_growth_batch
 from dirad.growth.gain import grow_by_gain
 from dirad.growth.priority import grow_unrestricted, grow_v1
 from dirad.growth.products import MAX_ORDER
-from dirad.growth.removal import remove_useless
+from dirad.growth.removal import prune_zero_edges_and_dead_units
 from dirad.growth.saliency import fade_weakest
 from dirad.growth.stabilization import apply_patience, end_growth_phase, enter_phase, record_error
 from dirad.growth.state import (
@@ -31,7 +31,7 @@ from dirad.growth.state import (
     count_hidden,
     has_room,
 )
-from dirad.growth.update import move_gains, move_parameters, perturb_zero_gradients
+from dirad.growth.update import move_gains, move_parameters, perturb_zero_weight_gradients
 from dirad.history import EXCHANGING, GROWING, SETTLING, STABLE
 
 V1, UNRESTRICTED, GAIN = 0, 1, 2  # Params.ordering as numbers
@@ -81,14 +81,14 @@ def take_step(state, scratch, params):
         term_gradients(net, work, scratch.potential)
         edge_gradients(plan, work, scratch.potential)
     if params.perturbation > 0.0:
-        perturb_zero_gradients(state, plan, work, scratch.potential, params)
+        perturb_zero_weight_gradients(state, plan, work, scratch.potential, params)
     move_parameters(state, scratch.potential, scratch.correction, params)
     move_gains(state, plan, params)
     if params.ordering == V1:
         grow_v1(state, scratch, params)
     elif params.ordering == UNRESTRICTED:
         grow_unrestricted(state, scratch, params)
-    remove_useless(state, plan, scratch.log, params)
+    prune_zero_edges_and_dead_units(state, plan, scratch.log, params)
     return error
 
 

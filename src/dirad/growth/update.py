@@ -15,7 +15,7 @@ GAIN_DECAY, GAIN_DECAY_SIGNED, GAIN_FOLLOWS_WEIGHT, GAIN_CONSTANT = 0, 1, 2, 3
 
 TINY = 1e-12
 EPSILON = 1e-8  # Adam's: keeps the division defined where all gradients are 0
-MIN_SAMPLES_FOR_DECAY = 100  # for weight decay: with fewer samples it would prevent learning
+DECAY_SAMPLE_FLOOR = 100  # for weight decay: with fewer samples it would prevent learning
 GAIN_RANGE = (1.0, 100.0)  # range of |K| where K follows 1/w
 
 
@@ -29,7 +29,7 @@ def learning_rate(state, params):
 
 
 @kernel
-def perturb_zero_gradients(state, plan, work, potential, params):
+def perturb_zero_weight_gradients(state, plan, work, potential, params):
     """Noise on the gradient of zero weights, to get them off zero (paper, 'Free parameter').
 
     The paper adds noise of deviation 0.05·|∂Cᵐ/∂w| to each sample's gradient. Its mean over the
@@ -78,7 +78,7 @@ def move_weights(state, potential, correction, params):
     """
     net = state.network
     step_size = learning_rate(state, params)
-    shrink = params.prior / max(state.clock[N_SAMPLES], MIN_SAMPLES_FOR_DECAY)
+    shrink = params.prior / max(state.clock[N_SAMPLES], DECAY_SAMPLE_FLOOR)
     for e in range(net.counts[N_EDGES]):
         edge, life = net.edges[e], state.edge_life[e]
         if edge.source < 0 or edge.frozen:

@@ -10,7 +10,7 @@ from dirad.preval.decide import Model
 from dirad.preval.expert import Expert, Scores
 from dirad.preval.learner import Learner
 
-NOVELTY_THRESHOLD = 1.5  # above which a sample goes to a learner that is not calibrated yet
+ROUTE_TO_LEARNER_Z = 1.5  # above which a sample goes to a learner that is not calibrated yet
 
 
 class Evaluated(NamedTuple):
@@ -76,7 +76,7 @@ def route(
     young = [m for m in models if not m.is_calibrated and m.classes]
     strangers = [m for m in young if m.group == m.number]
     if evaluated and strangers:
-        result[novelty > NOVELTY_THRESHOLD] = strangers[-1].number
+        result[novelty > ROUTE_TO_LEARNER_Z] = strangers[-1].number
     by_number = {model.number: model for model in models}
     candidates = [*(one.model for one in evaluated if one.model.classes), *young]
     for number in np.unique(result).tolist():

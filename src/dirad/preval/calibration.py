@@ -95,7 +95,7 @@ class Calibration(NamedTuple):
         rows = np.bincount(self.row[groups], minlength=len(self.mean))
         return ScoreSum(float(self.normal_scores(logs, groups).sum()), rows)
 
-    def standard_error(self, rows: NDArray[np.int64]) -> float:
+    def standard_error_of_mean(self, rows: NDArray[np.int64]) -> float:
         """Return the standard deviation of the mean normal score of known samples, by row.
 
         Each row adds the sampling error of its samples and that of its held-out samples.
@@ -106,7 +106,7 @@ class Calibration(NamedTuple):
 
     def z(self, scores: ScoreSum) -> float:
         """Return the z statistic of the mean normal score: standard normal for known samples."""
-        return scores.total / scores.n / self.standard_error(scores.rows)
+        return scores.total / scores.n / self.standard_error_of_mean(scores.rows)
 
     @property
     def frequent(self) -> list[int]:

@@ -20,7 +20,7 @@ from dirad.preval.settings import Settings
 
 Model = Learner | Expert
 
-MIN_KNOWN_SHARE = 0.2  # share of known samples below which a batch is altogether new
+MIN_KNOWN_SHARE_TO_SPLIT = 0.2  # share of known samples below which a batch is altogether new
 
 
 class Judgement(NamedTuple):
@@ -172,7 +172,7 @@ def combined_z(
             part = one.scores.of(own)
             normal_scores[own] = one.calibration.normal_scores(part.log_error, part.group)
             rows = one.calibration.score_sum(part.log_error, part.group).rows
-            variance += (own.mean() * one.calibration.standard_error(rows)) ** 2
+            variance += (own.mean() * one.calibration.standard_error_of_mean(rows)) ** 2
     return normal_scores, float(normal_scores.mean()) / float(np.sqrt(variance))
 
 
@@ -236,4 +236,4 @@ def novel_samples(
         known = min(1.0, 2.0 * float(np.mean(normal_scores[others] < 0)))
         count = max(round((1.0 - known) * len(others)), 0 if told.any() else 1)
         new[others[np.argsort(-normal_scores[others], kind="stable")[:count]]] = True
-    return np.ones(len(new), bool) if np.mean(~new) < MIN_KNOWN_SHARE else new
+    return np.ones(len(new), bool) if np.mean(~new) < MIN_KNOWN_SHARE_TO_SPLIT else new

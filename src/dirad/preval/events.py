@@ -78,7 +78,7 @@ class Journal:
         return Journal(list(self.events), list(self.reports), self.batches, self.samples)
 
 
-def phase_evidence(model: Any) -> dict[str, Any]:
+def network_sizes(model: Any) -> dict[str, Any]:
     """Return the sizes of a model's networks, for an event."""
     network = model.network
     evidence: dict[str, Any] = {"edges": network.n_edges, "hidden": network.n_hidden}
@@ -92,7 +92,7 @@ def phase_evidence(model: Any) -> dict[str, Any]:
     return evidence
 
 
-def verdict_evidence(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def closest_verdicts(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return what models said of a batch, for an event; of many, those closest to knowing it."""
     closest = sorted(verdicts, key=lambda v: v.value - v.limit)[:MAX_VERDICTS]
     verdicts = [v for v in verdicts if v in closest]

@@ -221,7 +221,7 @@ class Expert:
         """Return which labels y differ from the predicted ones; unlabelled samples do not."""
         return (y != UNLABELLED) & (label != y)
 
-    def scaled(self, X: NDArray) -> NDArray[np.float64]:
+    def network_inputs(self, X: NDArray) -> NDArray[np.float64]:
         """Return inputs as the networks see them."""
         return self.evaluator.scaling.standardize(X)
 
@@ -242,7 +242,7 @@ class Expert:
         """Return the prediction errors E of the nodes that L1 predicts: (samples, nodes)."""
         if self.l1 is None:
             return np.zeros((len(X), 0))
-        return prediction_error(self.l1.residuals(self.scaled(X)), self.settings.error)
+        return prediction_error(self.l1.residuals(self.network_inputs(X)), self.settings.error)
 
     def predicted_inputs(self, X: NDArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return which inputs L1 predicts, and their predicted values: (samples, these inputs)."""
@@ -250,7 +250,7 @@ class Expert:
             return np.zeros(0, np.int64), np.zeros((len(X), 0))
         chosen, scaling = self.l1.is_input, self.evaluator.scaling
         inputs = self.l1.nodes[chosen]
-        predicted = self.l1.predictions(self.scaled(X))[:, chosen]
+        predicted = self.l1.predictions(self.network_inputs(X))[:, chosen]
         return inputs, predicted * scaling.spread[inputs] + scaling.offset[inputs]
 
     def conflicted(self, X: NDArray) -> NDArray[np.bool_]:

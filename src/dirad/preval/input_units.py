@@ -10,7 +10,9 @@ from dirad.core.magnitudes import mean_and_std
 MAX_UNITS = 1e100  # inputs are clipped to this many units before they are evaluated
 MAX_SPREADS = 1e6  # inputs of L0 are clipped to this many spreads from their mean
 MIN_SPREAD = 0.1  # of an input, as a share of the root mean square of all
-MAX_RANGE_RATIO = 10.0  # times the median range: inputs that differ by more have units of their own
+MAX_RANGE_TO_MEDIAN = (
+    10.0  # times the median range: inputs that differ by more have units of their own
+)
 
 
 class InputUnits:
@@ -19,7 +21,7 @@ class InputUnits:
     def __init__(self) -> None:
         self._unit: NDArray[np.float64] | None = None
 
-    def learn(self, X: NDArray) -> None:
+    def fit_once(self, X: NDArray) -> None:
         """Take the units from these samples, if there are none yet.
 
         Inputs of similar range, such as pixels, keep their proportions and share a unit; where
@@ -32,7 +34,7 @@ class InputUnits:
         with np.errstate(over="ignore"):
             span = np.where(spread > 0, np.ptp(X, axis=0), 0.0)
         varied = span[span > 0]
-        if len(varied) and varied.max() > MAX_RANGE_RATIO * np.median(varied):
+        if len(varied) and varied.max() > MAX_RANGE_TO_MEDIAN * np.median(varied):
             median = float(np.median(spread[spread > 0]))
             self._unit = np.where(spread > 0, spread, median)
         else:

@@ -175,7 +175,7 @@ class Learner:
     def _fit_scaling(self) -> None:
         """Take mean and spread of the inputs from the buffer, unless the base gives them."""
         X = self.buffer.X[~self.buffer.held_out]
-        self.units.learn(X)
+        self.units.fit_once(X)
         if self.base is None:
             self.scaling = fit_scaling(X, self.units.unit)
 
@@ -184,7 +184,7 @@ class Learner:
         held = self.buffer.held_out
         if np.count_nonzero(held) < MIN_HELD_OUT:
             return
-        self.units.learn(self.buffer.X[~held])
+        self.units.fit_once(self.buffer.X[~held])
         predictor = LinearPredictor(self.buffer.X[~held] / self.units.unit, self.settings.ridge)
         scores = self._evaluator(predictor).evaluate(self.buffer.X[self.buffer.calibration_mask])
         self.early = Early(predictor, calibrate(scores.log_error, scores.group, 1))
@@ -298,7 +298,7 @@ class Learner:
         assert self.early is not None, "a learner is asked only when it is calibrated"
         return self._evaluator(self.early.predictor).evaluate(X)
 
-    def scaled(self, X: NDArray) -> NDArray[np.float64]:
+    def network_inputs(self, X: NDArray) -> NDArray[np.float64]:
         """Return inputs as the networks see them."""
         return self.scaling.standardize(X)
 

@@ -19,8 +19,8 @@ from dirad.preval.events import (
     NEW,
     Journal,
     Verdict,
-    phase_evidence,
-    verdict_evidence,
+    closest_verdicts,
+    network_sizes,
 )
 from dirad.preval.input_units import MAX_UNITS
 from dirad.preval.paper_model import PaperExpert, PaperLearner, new_paper_learner
@@ -112,12 +112,12 @@ class PaperSystem:
         size = self.settings.l0.batch_size
         start = 0
         while start + size <= len(X):
-            start += size * self._take(X[start:], y[start:])
+            start += size * self._take_batches(X[start:], y[start:])
             if until_stable and self.adapting is None:
                 break
         return start
 
-    def _take(self, X: NDArray, y: NDArray[np.int64]) -> int:
+    def _take_batches(self, X: NDArray, y: NDArray[np.int64]) -> int:
         """Take as many batches as one model's phase needs, or one; return how many."""
         size = self.settings.l0.batch_size
         model, kind = self.adapting, LEARNING
@@ -126,14 +126,14 @@ class PaperSystem:
         if model is None:
             assert self.latest is not None  # `_open_if_new` set it
             self.journal.report(KNOWN, self.latest)
-            self._update_counts(y[:size])
+            self._count_samples(y[:size])
             return 1
         before = model.phase
         used, expert = model.learn(X, y, self.threads)
         for i in range(used):
             self.journal.report(kind if i == 0 else LEARNING, model.number)
         self._after_training(model, before, expert)
-        self._update_counts(y[: used * size])
+        self._count_samples(y[: used * size])
         return used
 
     def _open_if_new(self, batch: NDArray) -> PaperLearner | None:
@@ -141,10 +141,10 @@ class PaperSystem:
         verdicts = self.judge(batch)
         known = [v for v in verdicts if v.validated]
         if not known:
-            return self.open_model(verdict_evidence(verdicts))
+            return self.open_model(closest_verdicts(verdicts))
         best = min(known, key=lambda v: v.value)  # of equals the oldest
         if best.model != self.latest:
-            self.journal.record("chosen", best.model, verdict_evidence(verdicts))
+            self.journal.record("chosen", best.model, closest_verdicts(verdicts))
         self.latest = best.model
         return None
 
@@ -152,11 +152,11 @@ class PaperSystem:
         """Record a change of phase; put the expert in the place of a learner that is done."""
         if expert is not None:
             self.models[self.models.index(model)] = expert
-            self.journal.record("stable", model.number, phase_evidence(expert))
+            self.journal.record("stable", model.number, network_sizes(expert))
         elif model.phase != before:
-            self.journal.record("L0 stable", model.number, phase_evidence(model))
+            self.journal.record("L0 stable", model.number, network_sizes(model))
 
-    def _update_counts(self, y: NDArray[np.int64]) -> None:
+    def _count_samples(self, y: NDArray[np.int64]) -> None:
         self.journal.samples += len(y)
         self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
 
@@ -173,8 +173,8 @@ class PaperSystem:
         if len(X):
             model = self.adapting or self._open_if_new(X)
             if model is not None:
-                model.keep(X, y)
-            self._update_counts(y)
+                model.keep_if_empty(X, y)
+            self._count_samples(y)
         while (model := self.adapting) is not None:
             before = model.phase
             self._after_training(model, before, model.finish_phase(self.threads))

@@ -24,13 +24,13 @@ from dirad.preval.program import BY_CONFLICTS, RESIDUALS, ExpertParts, expert_pr
 from dirad.preval.settings import Settings
 from dirad.preval.validation import (
     ErrorStats,
-    batch_limit,
     confident,
     conflict_ratio,
     conflicted,
     error_stats,
     invalid,
     largest_difference,
+    max_invalid_share,
     prediction_error,
 )
 from dirad.program import OUTPUTS, Program
@@ -71,7 +71,7 @@ class PaperExpert:
             f"L1 with {self.l1.n_parameters:,} parameters"
         )
 
-    def scaled(self, X: NDArray) -> NDArray:
+    def network_inputs(self, X: NDArray) -> NDArray:
         """Return inputs as the networks see them: unchanged."""
         return X
 
@@ -114,7 +114,9 @@ class PaperExpert:
     def verdict(self, conflict_ratio: NDArray[np.float64]) -> Verdict:
         """Return whether a batch with these conflict ratios is validated."""
         share = float((conflict_ratio >= self.settings.T_SV).mean())
-        return Verdict(self.number, share, batch_limit(self.error_stats, self.settings.epsilon_IS))
+        return Verdict(
+            self.number, share, max_invalid_share(self.error_stats, self.settings.epsilon_IS)
+        )
 
     def knows(self, X: NDArray) -> NDArray[np.bool_]:
         """Return which samples the paper's rule validates."""
@@ -222,7 +224,7 @@ class PaperLearner:
             self.temperature,
         )
 
-    def keep(self, X: NDArray, y: NDArray[np.int64]) -> None:
+    def keep_if_empty(self, X: NDArray, y: NDArray[np.int64]) -> None:
         """Keep samples that do not fill a batch, if there are no others."""
         if not len(self.last[0]):
             self.last = X.copy(), y.copy()
@@ -238,7 +240,7 @@ class PaperLearner:
             _, expert = self.learn(self.last[0][repeated], self.last[1][repeated], threads)
         return expert
 
-    def scaled(self, X: NDArray) -> NDArray:
+    def network_inputs(self, X: NDArray) -> NDArray:
         """Return inputs as the networks see them: unchanged."""
         return X
 

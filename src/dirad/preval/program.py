@@ -121,7 +121,7 @@ def _states(builder: Builder, l1: Predictor, l0: Attached, inputs: Signals) -> S
     before: list[Signals] = []
     for one in l1.states.earlier:
         states = _states_given(one, builder.attach(one.states.network, inputs), before)
-        before.append(_predicted_inputs(builder, one, states))
+        before.append(_input_predictions(builder, one, states))
     return _states_given(l1, l0, before)
 
 
@@ -132,7 +132,7 @@ def _states_given(l1: Predictor, l0: Attached, before: list[Signals]) -> Signals
     return joined(own, *(part.times(1.0 / spread) for part in before))
 
 
-def _predicted_inputs(builder: Builder, l1: Predictor, states: Signals) -> Signals:
+def _input_predictions(builder: Builder, l1: Predictor, states: Signals) -> Signals:
     """Return the prediction of every input; 0 where there is none."""
     result = silent(l1.states.network.n_inputs)
     gates = _gates(builder, l1, states)

@@ -6,7 +6,9 @@ from typing import Any
 from dirad.params import Params, check_constants, preset, replaced
 from dirad.preval.connectivity import CONNECTIVITY
 
-FULL_DECAY_SAMPLES = 1600  # samples from which the weight decay of L0 and gating network is full
+MIN_SAMPLES_FOR_FULL_DECAY = (
+    1600  # samples from which the weight decay of L0 and gating network is full
+)
 CHOICES = {
     "connectivity": CONNECTIVITY,
     "error": ("squared", "absolute"),
@@ -82,7 +84,7 @@ class Settings:
 
 def weight_decay_for(params: Params, n_samples: int) -> float:
     """Return the weight decay for a number of samples: in proportion to them while they are few."""
-    return params.prior * min(1.0, n_samples / FULL_DECAY_SAMPLES)
+    return params.prior * min(1.0, n_samples / MIN_SAMPLES_FOR_FULL_DECAY)
 
 
 PRESETS: dict[str, Settings] = {

@@ -29,7 +29,7 @@ from dirad.preval.preselection import (
 from dirad.preval.settings import Settings
 
 MODEL_KEY = 100  # purpose of the random key of a model
-MAX_IDLE_BATCHES = 20  # after which a learner of a few stray samples is removed
+MAX_IDLE_UNCALIBRATED = 20  # after which a learner of a few stray samples is removed
 
 
 class System:
@@ -142,8 +142,8 @@ class System:
         judgements = [judge(model, X, y) for model in self._models_for_batch(X)]
         decision = decide.decide(judgements, y, self.settings, self.latest)
         self._apply(decision, judgements, X, y)
-        self._update_counts(y)
-        self._finish_and_limit()
+        self._count_samples(y)
+        self._complete_and_evict()
         return self.journal.reports[-1]
 
     def judge(self, X: NDArray, y: NDArray[np.int64] | None = None) -> list[Verdict]:
@@ -191,7 +191,7 @@ class System:
             case decide.New(models, novel, p):
                 judges = [one.model for one in decide.one_per_group(judgements)]
                 young = next((m for m in self.learners if m not in judges), None)
-                number = (young or self.open_model(events.verdict_evidence(verdicts))).number
+                number = (young or self.open_model(events.closest_verdicts(verdicts))).number
                 self._mark_used(number, verdicts)
                 self._share_out(models, np.flatnonzero(~novel), X, y)
                 self._give(number, X, y, np.flatnonzero(novel))
@@ -252,10 +252,10 @@ class System:
         """Record a change of phase; put the expert in the place of a learner that is done."""
         if expert is None:
             if model.phase != before:
-                self.journal.record("L0 stable", model.number, events.phase_evidence(model))
+                self.journal.record("L0 stable", model.number, events.network_sizes(model))
             return
         self.models[self.models.index(model)] = expert
-        self.journal.record("stable", model.number, events.phase_evidence(expert))
+        self.journal.record("stable", model.number, events.network_sizes(expert))
         if expert.group == expert.number:
             grouped = replace(expert, group=self._find_group(model))
             self.models[self.models.index(expert)] = grouped
@@ -263,14 +263,14 @@ class System:
         for other in self.experts:
             merge = self.settings.merge_after and other is not expert
             if merge and is_duplicate(other, expert, model.buffer):
-                self._merge(other.number, expert.number)
+                self._drop_duplicate(other.number, expert.number)
                 break
 
-    def _update_counts(self, y: NDArray[np.int64]) -> None:
+    def _count_samples(self, y: NDArray[np.int64]) -> None:
         self.journal.samples += len(y)
         self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
 
-    def _finish_and_limit(self) -> None:
+    def _complete_and_evict(self) -> None:
         """Finish learners whose task is over; keep to the number of models allowed."""
         learners = self.learners
         if len(learners) > 1 and learners[-1].is_calibrated:
@@ -278,8 +278,8 @@ class System:
                 self._complete(model)
         for model in self.learners:
             idle = self.journal.batches - self.last_used.get(model.number, self.journal.batches)
-            if not model.is_calibrated and idle > MAX_IDLE_BATCHES and len(self.models) > 1:
-                reason = f"nothing like it for {MAX_IDLE_BATCHES} batches"
+            if not model.is_calibrated and idle > MAX_IDLE_UNCALIBRATED and len(self.models) > 1:
+                reason = f"nothing like it for {MAX_IDLE_UNCALIBRATED} batches"
                 self.remove(model.number, {"reason": reason})
         limit = self.settings.max_models
         while limit and len(self.calibrated) > limit:
@@ -308,7 +308,7 @@ class System:
                 self.remove(model.number, {"reason": f"{n} samples are too few to learn from"})
             else:
                 self._complete(model)
-        self._finish_and_limit()
+        self._complete_and_evict()
 
     # ---------------------------------------------------------------- use, merging, removal
 
@@ -317,7 +317,7 @@ class System:
         last = self.journal.events[-1] if self.journal.events else None
         just_opened = last is not None and last.kind == "opened" and last.model == number
         if number != self.latest and not just_opened:
-            self.journal.record("chosen", number, events.verdict_evidence(verdicts))
+            self.journal.record("chosen", number, events.closest_verdicts(verdicts))
         self.latest = number
         self.last_used[number] = self.journal.batches
 
@@ -330,9 +330,9 @@ class System:
             [one for one in judgements if one.model in here], self.settings.merge_after
         )
         if pair is not None:
-            self._merge(*pair)
+            self._drop_duplicate(*pair)
 
-    def _merge(self, kept: int, gone: int) -> None:
+    def _drop_duplicate(self, kept: int, gone: int) -> None:
         """Keep one of two models that know the same."""
         self.journal.record("merged", kept, {"model": gone})
         self.last_used[kept] = max(self.last_used.get(kept, 0), self.last_used.get(gone, 0))

@@ -59,7 +59,7 @@ def invalid(errors: NDArray, stats: ErrorStats, T_conf: float, T_SV: float) -> N
     return conflict_ratio(errors, stats, T_conf) >= T_SV
 
 
-def batch_limit(stats: ErrorStats, epsilon_IS: float) -> float:
+def max_invalid_share(stats: ErrorStats, epsilon_IS: float) -> float:
     """Return the share of invalid samples up to which a batch is validated.
 
     A batch without any valid sample is never validated, however large R_IS is: with the paper's

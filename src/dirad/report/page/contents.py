@@ -137,7 +137,7 @@ def _samples(
     data = sample_data(estimator, given.X, given.y, rows, image)
     networks = [estimator.network_ if model is None else model.network for model in models]
     data["states"] = [
-        states_data(network, some if model is None else model.scaled(some), one["ids"])
+        states_data(network, some if model is None else model.network_inputs(some), one["ids"])
         for network, model, one in zip(networks, models, drawn, strict=True)
     ]
     if hasattr(estimator, "models_"):
