@@ -1,12 +1,12 @@
-"""The code blocks of a page: which there are, and what is said of them.
+"""Find the code blocks of a page, and how they are marked.
 
-- ```` ```python ```` is run, in one namespace per page, in a folder of the page's own;
-- ```` ```console ```` holds commands behind `$`, each followed by what it prints;
+- ```` ```python ```` is run, in one namespace and one folder per page;
+- ```` ```console ```` contains commands after `$`, each followed by its output;
 - in ```` ```sh ```` and ```` ```bash ```` every line is a command;
-- ```` ```text ```` directly below a block is what the block prints; `...` stands for anything;
+- ```` ```text ```` directly below a block is its output; `...` matches anything;
 - ```` ```{code-block} c ```` with `:caption: main.c` is a file of that name;
 - `<!-- not run: why -->` directly before a block keeps it from being run;
-- `<!-- files: flowers.csv, day1.csv -->` anywhere puts sample files into the folder before.
+- `<!-- files: flowers.csv, day1.csv -->` anywhere on the page creates sample files first.
 """
 
 import re
@@ -24,7 +24,7 @@ OUTPUT = "text"
 
 
 class PageError(Exception):
-    """A page says what is not so; the message names the page and the line."""
+    """A page is wrong; the message names the page and the line."""
 
 
 class Block(NamedTuple):
@@ -34,20 +34,20 @@ class Block(NamedTuple):
     line: int  # of its first line of code, from 1
     language: str
     text: str
-    file: str | None = None  # the name under which it is a file
+    file: str | None = None  # the file that it is written to
     not_run: str | None = None  # why
-    output: str | None = None  # what it prints, if the page says so
+    output: str | None = None  # expected output, if the page has one
 
     @property
     def place(self) -> str:
-        """Where it stands, as editors take it."""
+        """The page and line, in the form that editors understand."""
         return f"{self.page}:{self.line}"
 
 
 def blocks(page: Path) -> list[Block]:
-    """Return the code blocks of a page, each with the output that stands below it."""
+    """Return the code blocks of a page, each with the output below it."""
     result: list[Block] = []
-    below = -1  # the line up to which nothing stands below the last block
+    below = -1  # the line after the last block
     text = page.read_text(encoding="utf-8")
     for block, end, free_before in _fenced(page, text.splitlines()):
         if block.language != OUTPUT or block.not_run:
@@ -63,13 +63,13 @@ def blocks(page: Path) -> list[Block]:
 
 
 def sample_files(page: Path) -> list[str]:
-    """Return the names of the sample files that a page asks for."""
+    """Return the names of the sample files that a page needs."""
     found = FILES.findall(page.read_text(encoding="utf-8"))
     return [name.strip() for names in found for name in names.split(",")]
 
 
 def _fenced(page: Path, lines: list[str]) -> Iterator[tuple[Block, int, int]]:
-    """Yield each block with the line after it, and the first line of the gap before it."""
+    """Yield each block with the line after it, and the first blank line before it."""
     at = 0
     while at < len(lines):
         opening = FENCE.match(lines[at])
@@ -92,7 +92,7 @@ def _fenced(page: Path, lines: list[str]) -> Iterator[tuple[Block, int, int]]:
 
 
 def _block(page: Path, at: int, info: str, inside: list[str]) -> Block | None:
-    """Return a block of code; None for what is a directive and no code."""
+    """Return a block of code, or None for a directive that is not code."""
     text = "".join(f"{line}\n" for line in inside)
     if not info.startswith("{"):
         return Block(page, at + 2, info, text)

@@ -1,11 +1,11 @@
-"""Run the code blocks of pages as a reader would, and compare what they print.
+"""Run the code blocks of pages as a reader would, and compare their output.
 
     python docs/pages.py                     # check all pages
     python docs/pages.py docs/index.md       # or some
-    python docs/pages.py --update            # write down what is printed, draw the pictures again
+    python docs/pages.py --update            # rewrite outputs and pictures
 
-How blocks are marked: see `blocks.py`. The pictures of a page, in `_static`, begin with its name;
-they are those that its blocks save.
+`blocks.py` describes how blocks are marked. The pictures in `_static` whose names begin with the
+name of a page are those that its blocks save.
 """
 
 import argparse
@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 PICTURES = HERE / "_static"
 PICTURE = re.compile(r"!\[[^\]]*\]\((?:\.\./)?_static/([\w-]+\.png)\)")
 SHELL = re.compile(r"[|<>;&`$*]")  # what needs a shell
-REFUSED = "dirad: "  # how the command line begins what it refuses
+REFUSED = "dirad: "  # how error messages of the command line begin
 CHECKER = doctest.OutputChecker()
 
 
@@ -42,9 +42,9 @@ def pages() -> list[Path]:
 
 
 def run_page(page: Path, folder: Path, *, update: bool = False) -> None:
-    """Run all blocks of a page in a folder; raise PageError where the page is wrong.
+    """Run all blocks of a page in a folder; raise PageError if the page is wrong.
 
-    With `update` the page is made right instead: its outputs and its pictures.
+    With `update`, its outputs and pictures are rewritten instead.
     """
     import samples
     from matplotlib import pyplot
@@ -64,7 +64,7 @@ def run_page(page: Path, folder: Path, *, update: bool = False) -> None:
 
 
 def pictures(page: Path) -> list[str]:
-    """Return the pictures in `_static` that a page shows and that are its own, by their names."""
+    """Return the names of the pictures in `_static` that a page shows and its blocks save."""
     shown = PICTURE.findall(page.read_text(encoding="utf-8"))
     return [name for name in shown if name.startswith(f"{page.stem}-")]
 
@@ -73,7 +73,7 @@ def pictures(page: Path) -> list[str]:
 
 
 def _run(page: Path, folder: Path) -> Iterator[tuple[Block, str]]:
-    """Run block after block; yield each with what it printed."""
+    """Run block after block; yield each with its output."""
     space: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.chdir(folder), _importing_from(folder):
         for block in blocks(page):
@@ -91,7 +91,7 @@ def _run(page: Path, folder: Path) -> Iterator[tuple[Block, str]]:
 
 @contextlib.contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
-    """Let Python import from the folder, as it does for whoever works there."""
+    """Let Python import from the folder, as if it were the working directory of a script."""
     before = set(sys.modules)
     sys.path.insert(0, str(folder))
     try:
@@ -115,7 +115,7 @@ def _run_python(block: Block, space: dict[str, Any]) -> str:
 
 
 def _run_commands(block: Block) -> Iterator[tuple[Block, str]]:
-    """Run the commands of a block; yield a block for each, with its own output."""
+    """Run the commands of a block; yield a block for each, with its output."""
     for one in commands(block):
         code, printed = _run_command(one.text)
         refused = one.output is not None and one.output.startswith(REFUSED)
@@ -125,7 +125,7 @@ def _run_commands(block: Block) -> Iterator[tuple[Block, str]]:
 
 
 def commands(block: Block) -> list[Block]:
-    """Return the commands of a block, each with what is said to follow it."""
+    """Return the commands of a block, each with its expected output."""
     lines = block.text.splitlines()
     if block.language != "console":
         bare = [line for line in lines if line.strip() and not line.startswith("#")]
@@ -143,7 +143,7 @@ def commands(block: Block) -> list[Block]:
 
 
 def _run_command(command: str) -> tuple[int, str]:
-    """Run a command, ours in this process where it needs no shell; return its code and output."""
+    """Run a command (`dirad` in this process, if no shell is needed); return code and output."""
     from dirad import cli
 
     words = shlex.split(command, comments=True)
@@ -160,13 +160,13 @@ def _run_command(command: str) -> tuple[int, str]:
 
 
 class _Printed(io.TextIOWrapper):
-    """Standard output, in text and in bytes."""
+    """Standard output that accepts text and bytes."""
 
     def __init__(self) -> None:
         super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
 
     def text(self) -> str:
-        """Return what was written."""
+        """Return the output so far."""
         self.flush()
         raw: Any = self.buffer
         return raw.getvalue().decode()
@@ -183,13 +183,13 @@ def _caught() -> Iterator[_Printed]:
 
 
 def _alike(expected: str, printed: str) -> bool:
-    """Is it the same, however many blanks there are between words?"""
+    """Are both the same, up to the number of spaces between words?"""
     one, other = (re.sub(" +", " ", _trimmed(text)) for text in (expected, printed))
     return CHECKER.check_output(one, other, doctest.ELLIPSIS)
 
 
 def _trimmed(text: str) -> str:
-    """Return a text without blanks at the ends of lines, and without empty lines around it."""
+    """Return a text without trailing spaces, and without blank lines around it."""
     return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n") + "\n"
 
 
@@ -199,7 +199,7 @@ def _differences(block: Block, printed: str) -> str:
 
 
 def _write_outputs(page: Path, found: list[tuple[Block, str]]) -> None:
-    """Put what was printed in place of what a page says, from the end to the beginning."""
+    """Replace the expected outputs of a page by the real ones, from the end to the beginning."""
     text = page.read_text(encoding="utf-8")
     lines = text.splitlines(keepends=True)
     for block, printed in reversed(found):

@@ -1,4 +1,4 @@
-"""Small data files for pages that speak of files without making them."""
+"""Small data files for pages that use files without creating them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ def flowers() -> Columns:
 
 
 def day(number: int, rows: int = 1000) -> Columns:
-    """Return a day of a plant: eight sensors around levels of that day, and faults of two kinds."""
+    """Return a day of a plant: eight sensors with levels of that day, and two kinds of faults."""
     rng = np.random.default_rng(number)
     levels = rng.normal(0, 3, 8)
     fault = rng.integers(0, 2, rows)
@@ -33,7 +33,7 @@ def day(number: int, rows: int = 1000) -> Columns:
 
 
 def new() -> Columns:
-    """Return flowers without their names."""
+    """Return the flowers without their species."""
     return {name: column for name, column in flowers().items() if name != "species"}
 
 

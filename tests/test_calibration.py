@@ -240,13 +240,13 @@ def test_an_l0_that_learned_all_samples_has_no_label_errors():
 def test_the_linear_predictor_is_regression_of_every_input_on_the_others():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5000, 4)) @ rng.normal(size=(4, 4)) + 3.0
-    errors = LinearPredictor(X, 1e-9).errors(X)
+    errors = LinearPredictor(X, 1e-9).residuals(X)
     for i in range(4):
         others = np.column_stack([np.ones(5000), np.delete(X, i, axis=1)])
         twin = X[:, i] - others @ np.linalg.lstsq(others, X[:, i], rcond=None)[0]
         assert errors[:, i] == pytest.approx(twin, abs=1e-4)
     mean = LinearPredictor(X, float("inf"))
-    assert mean.errors(X) == pytest.approx(X - X.mean(axis=0))
+    assert mean.residuals(X) == pytest.approx(X - X.mean(axis=0))
     assert (mean.n_parameters, LinearPredictor(X, 0.1).n_parameters) == (4, 16)
 
 
@@ -260,7 +260,7 @@ def test_the_linear_predictor_of_few_samples_equals_the_inverse_covariance(sampl
     precision = np.linalg.inv(covariance + ridge * np.eye(inputs))
     twin = (fresh - X.mean(axis=0)) @ precision / np.diag(precision)
     predictor = LinearPredictor(X, 0.3)
-    assert predictor.errors(fresh) == pytest.approx(twin, rel=1e-9, abs=1e-12)
+    assert predictor.residuals(fresh) == pytest.approx(twin, rel=1e-9, abs=1e-12)
     assert predictor.n_parameters == samples * inputs + 2 * inputs
 
 
@@ -271,7 +271,7 @@ def test_an_input_that_varies_far_more_than_others_does_not_spoil_the_prediction
     X[:, 7] *= times
     precision = np.linalg.inv(np.cov(X.T) + 0.3 * (1 + 100 / 60) * np.eye(100))
     twin = (X - X.mean(axis=0)) @ precision / np.diag(precision)
-    found = LinearPredictor(X, 0.3).errors(X)
+    found = LinearPredictor(X, 0.3).residuals(X)
     others = np.arange(100) != 7
     assert found[:, others] == pytest.approx(twin[:, others], rel=1e-6, abs=1e-6)
 

@@ -11,7 +11,8 @@ from rich.console import Console
 
 import dirad
 from dirad import cli
-from dirad.cli.app import EXPERIMENTS, Common, Outcome, deliver
+from dirad.cli.app import EXPERIMENTS, Common
+from dirad.cli.outcome import Outcome, deliver
 from dirad.report.tables import Section, cell, columns_of, markdown, print_sections
 
 

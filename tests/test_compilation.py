@@ -110,7 +110,8 @@ for cls in JITCodeLibrary.__mro__:
     if "_optimize_final_module" in vars(cls):
         del cls._optimize_final_module
 from dirad.core import compilation
-print(compilation.Kernel.__name__)
+compilation.CACHE_FOLDER = ""  # Numba caches only what stands in a file
+print(type(compilation._compiled(lambda x: x, {})).__name__)
 """
 
 

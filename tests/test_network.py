@@ -32,22 +32,15 @@ def test_parts_take_the_lowest_free_place_and_keep_their_number():
     assert edges_of(network) == {0: (0, 0), 2: (0, 0)}
     assert new_edge(network, 1, 0, 2.0) == 1
     assert network.counts[N_EDGES] == 3
-    assert new_unit(network, 2.0, 0.25, -1) == 1
-    assert new_unit(network, 3.0, 0.5, -1) == 2
+    assert new_unit(network, 2.0, 0.25) == 1
+    assert new_unit(network, 3.0, 0.5) == 2
     free_unit(network, 1)
     assert network.units["kind"][1] == FREE
     assert network.units["kind"][2] == MODULATORY
-    assert new_unit(network, 4.0, 0.75, 7) == 1
+    assert new_unit(network, 4.0, 0.75) == 1
     assert network.units["gain"][1] == 4.0
     assert network.bias[1].tolist() == [0.0, 0.75]
-    assert network.units["owner"][1] == 7
     assert network.counts[N_UNITS] == 3
-
-
-def test_an_edge_belongs_to_the_owner_of_its_target():
-    network = new_network(2, 1, unit_capacity=2, edge_capacity=2)
-    network.units["owner"][0] = 5
-    assert network.edges["owner"][new_edge(network, 0, 0, 0.0)] == 5
 
 
 def test_capacity_and_copies_change_nothing_else():

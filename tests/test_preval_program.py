@@ -10,6 +10,7 @@ from dirad.core.compose import index_gates
 from dirad.inference import evaluate, node_states, respond
 from dirad.preval.expert import Expert
 from dirad.preval.program import CLUSTER_ERRORS, GATES, L0, RESIDUALS, expert_program, l0_program
+from dirad.preval.validation import prediction_error
 from dirad.program import OUTPUTS, SCORE
 from exported_models import ALONE, SYSTEMS, inputs, model
 
@@ -49,7 +50,7 @@ def naive(one, X):
     evaluator, l1 = one.evaluator, one.l1
     states = l1.states.of(evaluator.scaling.standardize(X))
     errors = naive_errors_by_cluster(l1, states)
-    exponent = evaluator.exponent
+    exponent = evaluator.likelihood_exponent
     score = np.mean(errors**-exponent, axis=1) ** (-1.0 / exponent)
     p = np.clip(one.l0_outputs(X), TINY, 1.0 - TINY)
     weight_l0, weight_errors = evaluator.evidence_weights
@@ -92,7 +93,8 @@ def test_details(kind, place):
     found, l1 = evaluate(program, X), one.l1
     assert close(found[L0], one.l0_outputs(X))
     assert close(evaluate(l0_program(one.parts), X)[OUTPUTS], one.l0_outputs(X))
-    assert close(np.abs(found[RESIDUALS]), one.errors(X))
+    errors = prediction_error(found[RESIDUALS], one.settings.error)
+    assert close(errors, one.errors(X))
     states = l1.states.of(one.scaled(X))
     if l1.clusters is None:
         assert found[GATES].shape == (len(X), 0)

@@ -5,16 +5,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from dirad.cli.app import (
-    DEFAULTS,
-    Common,
-    Flag,
-    Outcome,
-    PositiveInt,
-    progress_bar,
-    warm_up,
-    worker_count,
-)
+from dirad.cli.app import DEFAULTS, Common, Flag, PositiveInt, progress_bar, warm_up, worker_count
+from dirad.cli.outcome import Outcome
 from dirad.report.tables import Section
 from experiments.commands.app import app, deliver, read_names
 

@@ -1,15 +1,7 @@
 """The command that counts false alarms."""
 
-from dirad.cli.app import (
-    DEFAULTS,
-    Common,
-    Outcome,
-    PositiveInt,
-    Usage,
-    progress_bar,
-    warm_up,
-    worker_count,
-)
+from dirad.cli.app import DEFAULTS, Common, PositiveInt, Usage, progress_bar, warm_up, worker_count
+from dirad.cli.outcome import Outcome
 from dirad.report.tables import Section
 from experiments.commands.app import app, deliver
 

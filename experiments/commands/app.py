@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from cyclopts import App
 
 from dirad import __version__
-from dirad.cli.app import Common, Outcome, Output, Usage, stderr
-from dirad.cli.app import deliver as deliver_as
+from dirad.cli.app import Common, Output, Usage, stderr
 from dirad.cli.app import main as main_of
 from dirad.cli.app import run as run_of
+from dirad.cli.outcome import Outcome
+from dirad.cli.outcome import deliver as deliver_as
 
 PROGRAM = "python -m experiments"
 

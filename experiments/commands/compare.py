@@ -7,7 +7,6 @@ from dirad.cli.app import (
     DEFAULTS,
     Common,
     Flag,
-    Outcome,
     PositiveInt,
     Usage,
     progress_bar,
@@ -15,6 +14,7 @@ from dirad.cli.app import (
     warm_up,
     worker_count,
 )
+from dirad.cli.outcome import Outcome
 from experiments.commands.app import app, deliver, read_names, report_changes
 
 if TYPE_CHECKING:

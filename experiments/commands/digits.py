@@ -1,14 +1,7 @@
 """The command that compares on all ten digits of MNIST."""
 
-from dirad.cli.app import (
-    DEFAULTS,
-    Common,
-    Outcome,
-    PositiveInt,
-    progress_bar,
-    warm_up,
-    worker_count,
-)
+from dirad.cli.app import DEFAULTS, Common, PositiveInt, progress_bar, warm_up, worker_count
+from dirad.cli.outcome import Outcome
 from dirad.report.tables import Section
 from experiments.commands.app import app, deliver, read_numbers
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from dirad.cli.app import DEFAULTS, Common, Outcome, Preset, progress_bar, warm_up, worker_count
+from dirad.cli.app import DEFAULTS, Common, Preset, progress_bar, warm_up, worker_count
+from dirad.cli.outcome import Outcome
 from dirad.report.tables import Section
 from experiments.commands.app import app, deliver, read_numbers
 

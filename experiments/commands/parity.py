@@ -5,13 +5,13 @@ from dirad.cli.app import (
     Common,
     Flag,
     NaturalInt,
-    Outcome,
     PositiveInt,
     Preset,
     progress_bar,
     warm_up,
     worker_count,
 )
+from dirad.cli.outcome import Outcome
 from dirad.report.tables import Section
 from experiments.commands.app import app, deliver, read_numbers
 

@@ -8,7 +8,6 @@ from dirad.cli.app import (
     DEFAULTS,
     Common,
     Flag,
-    Outcome,
     PositiveInt,
     Preset,
     Usage,
@@ -17,6 +16,7 @@ from dirad.cli.app import (
     warm_up,
     worker_count,
 )
+from dirad.cli.outcome import Outcome
 from dirad.report.tables import Section
 from experiments.commands.app import app, deliver, read_names, report_changes
 

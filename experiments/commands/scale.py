@@ -3,16 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from dirad.cli.app import (
-    DEFAULTS,
-    Common,
-    Flag,
-    Outcome,
-    PositiveInt,
-    progress_bar,
-    spinner,
-    warm_up,
-)
+from dirad.cli.app import DEFAULTS, Common, Flag, PositiveInt, progress_bar, spinner, warm_up
+from dirad.cli.outcome import Outcome
 from experiments.commands.app import app, deliver, read_names
 
 ALL_PARTS = "inputs,targets,strict,edges,models,screening,samples,simulate"

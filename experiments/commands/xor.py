@@ -1,6 +1,7 @@
 """The command that walks through XOR, stage by stage."""
 
-from dirad.cli.app import DEFAULTS, Common, Outcome, Preset, stdout, warm_up
+from dirad.cli.app import DEFAULTS, Common, Preset, stdout, warm_up
+from dirad.cli.outcome import Outcome
 from dirad.report.tables import Section
 from experiments.commands.app import app, deliver
 

@@ -202,7 +202,8 @@ def models_table(kind: str, rows: Sequence[Row]) -> Section:
         with_laws(kind, rows, MODELS),
         f"8×8 digits two by two, {how}; 200 samples of a task in batches of 50, quick settings. "
         f"Up to {MIN_EXPERTS} models all evaluate a sample; of more, the {EXPERTS_PER_SAMPLE} "
-        "likeliest: so the sum of evaluations stays: a cheap guess, which errs more where models are alike. "
+        "likeliest: so the number of evaluations stays. The cheap guess errs more where models are "
+        "alike. "
         f"Required at 500 models: at most {MOST_OF_ONE:.0f} × one "
         f"model, and at most {MOST_OTHERWISE:.1%} of samples routed otherwise than by asking all; "
         f"most measured: {rows[-1]['times']:.1f} × at {rows[-1]['size']:,.0f} models, "

@@ -7,7 +7,8 @@ from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
-from dirad.cli.app import DEFAULTS, Common, Flag, Outcome, app, deliver, spinner, stderr, warm_up
+from dirad.cli.app import DEFAULTS, Common, Flag, app, spinner, stderr, warm_up
+from dirad.cli.outcome import Outcome, deliver
 from dirad.report.tables import Section
 
 if TYPE_CHECKING:

@@ -13,16 +13,15 @@ from rich.text import Text
 from dirad.cli.app import (
     DEFAULTS,
     Common,
-    Outcome,
     PositiveInt,
     Preset,
     app,
-    deliver,
     progress_bar,
     stderr,
     warm_up,
     worker_count,
 )
+from dirad.cli.outcome import Outcome, deliver
 from dirad.report.tables import Section
 
 if TYPE_CHECKING:

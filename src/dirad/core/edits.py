@@ -17,13 +17,12 @@ def new_edge(net, source, term, weight):
     net.edges[e].source = source
     net.edges[e].term = term
     net.edges[e].weight = weight
-    net.edges[e].owner = net.units[term // 2].owner
     net.edges[e].frozen = 0
     return e
 
 
 @kernel
-def new_unit(net, gain, bias_1, owner):
+def new_unit(net, gain, gate_bias):
     """Place a modulatory node with term-0 bias 0; return its unit number."""
     u = net.counts[N_UNITS]
     for place in range(net.counts[N_UNITS]):
@@ -36,8 +35,7 @@ def new_unit(net, gain, bias_1, owner):
     net.units[u].output = -1
     net.units[u].gain = gain
     net.bias[u, 0] = 0.0
-    net.bias[u, 1] = bias_1
-    net.units[u].owner = owner
+    net.bias[u, 1] = gate_bias
     net.units[u].frozen = 0
     return u
 

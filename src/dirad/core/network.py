@@ -24,14 +24,11 @@ FREE, OUTPUT, MODULATORY = -1, 1, 2
 # Transfer of the output nodes.
 LOGISTIC, LINEAR, SOFTMAX = 0, 1, 2
 
-NOBODY = -1  # owner of a part that belongs to no one in particular
-
 UNIT = np.dtype(
     [
         ("kind", np.int64),  # FREE, OUTPUT or MODULATORY
         ("output", np.int64),  # column of the target this output answers, or -1
         ("gain", np.float64),  # K, the steepness of σ₁ (modulatory nodes)
-        ("owner", np.int64),  # whose pathway this is, or NOBODY
         ("frozen", np.int64),  # 1: its biases and gain never change
     ],
     align=True,
@@ -41,13 +38,12 @@ EDGE = np.dtype(
         ("source", np.int64),  # node the edge leaves, or -1: a free place
         ("term", np.int64),  # term the edge enters
         ("weight", np.float64),  # w
-        ("owner", np.int64),  # whose pathway this is, or NOBODY
         ("frozen", np.int64),  # 1: its weight never changes
     ],
     align=True,
 )
-FREE_UNIT = np.array((FREE, -1, 1.0, NOBODY, 0), UNIT)
-FREE_EDGE = np.array((-1, -1, 0.0, NOBODY, 0), EDGE)
+FREE_UNIT = np.array((FREE, -1, 1.0, 0), UNIT)
+FREE_EDGE = np.array((-1, -1, 0.0, 0), EDGE)
 
 
 class Network(NamedTuple):

@@ -1,4 +1,4 @@
-"""PREVAL as a scikit-learn classifier: it learns a stream whose tasks change unannounced."""
+"""PREVAL as a scikit-learn classifier, for streams whose tasks change without notice."""
 
 import warnings
 from typing import Any
@@ -26,40 +26,41 @@ MAX_PASSES = 200  # over the data, that `fit` makes for a paper model to become 
 
 
 class PREVALClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier for streams: notices a new task, opens a model for it, forgets nothing.
+    """A classifier for streams: it detects new tasks, and opens a model for each of them.
 
-    Nobody tells it where a task ends. Each model consists of a network that answers (L0) and one
-    that predicts the first one's states (L1); what none of the L1 networks can predict is new, and
-    so is what L0 answers wrongly too often. Labels may be missing, or come late.
+    No task labels are needed. Each model consists of a network that predicts the class (L0) and a
+    network that predicts the states of L0 (L1). A batch belongs to a new task if no L1 predicts it
+    well, or if L0 makes too many errors. Finished models never change. Labels may be missing or
+    arrive late.
 
     Parameters
     ----------
     preset : {"default", "paper"}
         Our own settings, or the paper's (inputs in [0, 1], one step per batch, the paper's rules).
     batch_size : int, optional
-        Samples that are judged, and learned, together; by default the preset's.
+        Samples that are tested and learned together; by default the preset's.
     buffer_size : int, optional
-        Most samples of the task at hand that are kept while its model adapts (`paper`: none).
-        Samples of earlier tasks are never kept.
+        Largest number of samples of the current task that are stored during training (`paper`:
+        none). Samples of earlier tasks are never stored.
     begin : int, optional
-        Samples of a new task that are collected before its model takes the first step and has an
-        opinion of what it knows. Tasks shorter than that cannot be told apart.
+        Samples of a new task that are collected before its model is trained and calibrated.
+        Shorter tasks cannot be recognized.
     steps_per_batch : int, optional
-        Adaptation steps after each batch, on batches drawn from the buffer. A model of `default`
+        Training steps after each batch, on batches drawn from the buffer. A model of `default`
         becomes stable when its buffer is full, another task has begun, or `finish` is called.
     false_alarms : float, optional
-        Chance that a batch of a known task is taken for a new one (`default`), whatever its size.
+        Probability that a batch of a known task, of any size, is called new (`default`).
     held_out : float, optional
-        Share of the samples that calibrate and are not fitted to (`default`); twice that of the
-        first 500 of a task.
+        Share of the samples that is held out for calibration (`default`); of the first 200
+        samples of a task at least a fifth.
     modes : int, optional
-        Most modes of a class that L1 tells apart (`default`): fewer make it smaller and coarser.
+        Largest number of clusters per class in L1 (`default`); fewer make a smaller, coarser L1.
     models : {"separate", "shared"}, optional
-        Whether a new model starts from inputs alone, or grows on top of the frozen earlier ones
+        Whether a new model starts with inputs only, or grows on top of the frozen earlier ones
         (`default`).
     max_models : int, optional
-        Most models that are kept (0: any number); the one not used for longest goes. `default`
-        keeps 100: where nothing ever comes back, each new model would make the next dearer.
+        Largest number of models (0: no limit, `default`: 100). Beyond it, the model that was not
+        used for longest is removed.
     connectivity : {"strict", "top_down", "apart"}, optional
         Which nodes may predict which.
     T_CP, T_conf, T_SV, epsilon_IS : float, optional
@@ -67,18 +68,18 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     l0, l1 : dict, optional
         Constants of `dirad.params.Params` for the two networks, such as ``{"max_edges": 30}``.
     n_jobs : int, optional
-        Threads on which the pathways of an L1 adapt; -1 or None: one per core. The result does
-        not depend on it.
+        Threads that train the pathways of an L1; -1 or None: one per core. The result does not
+        depend on it.
     random_state : int, RandomState or None
 
     Attributes
     ----------
     classes_ : array of all classes seen, sorted
     models_ : list of the models, oldest first
-    events_ : list of `Event`: at which batch a model was opened, became stable, was chosen
-    reports_ : list of `Report`: of each batch, whether it was known, new or mixed
-    n_samples_seen_ : int, samples taken so far; late labels count by it
-    n_parameters_ : int, every number that the models keep
+    events_ : list of `Event`: the batch in which a model was opened, became stable, was chosen
+    reports_ : list of `Report`: for each batch, whether it was known, new or mixed
+    n_samples_seen_ : int, samples so far; `label` uses their numbers
+    n_parameters_ : int, numbers stored in all models
     n_features_in_, feature_names_in_
 
     Examples
@@ -148,9 +149,9 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     # ---------------------------------------------------------------- learning
 
     def fit(self, X: Any, y: Any) -> "PREVALClassifier":
-        """Forget everything, learn X in its order, and finish.
+        """Start from nothing, learn X in its order, and finish all models.
 
-        A model of `paper`, which keeps no samples, is shown X again until it is stable.
+        A model of `paper`, which stores no samples, sees X repeatedly until it is stable.
         """
         if y is None:
             raise ValueError(
@@ -177,16 +178,15 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> "PREVALClassifier":
-        """Go on with more of the stream.
+        """Learn from the next samples of the stream.
 
-        Samples wait until they make a batch, so that the result does not depend on how the stream
-        is cut into calls. `classes` may name classes that are still to come; `paper` needs all of
-        them in the first call. With `default`, labels may be missing: all of them (None), or those
-        that are None or NaN. `label` takes them when they are known.
+        Samples wait until they fill a batch, so that the result does not depend on how the stream
+        is divided into calls. `classes` may name classes that will appear later; `paper` needs all
+        classes in the first call. With `default`, labels may be missing: all of them (None), or
+        those that are None or NaN. `label` adds them when they become known.
 
-        Other threads may ask for answers meanwhile: they get those of the state before this call.
-        Threads that learn wait for each other. A call that fails, or is interrupted, changes
-        nothing.
+        Other threads can predict during this call, from the state before it. Threads that learn
+        wait for each other. A call that fails or is interrupted changes nothing.
         """
         with transaction(self):
             state = vars(self).get("_stream")
@@ -208,10 +208,10 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def label(self, numbers: Any, y: Any) -> "PREVALClassifier":
-        """Take labels that came late, for samples numbered from 0 as they were given.
+        """Add labels that arrived late; samples are numbered from 0 in the order of the stream.
 
-        A sample whose model has become stable meanwhile is gone, and its label of no use: a
-        warning says how many.
+        The samples of a model that has become stable are no longer stored, so that their labels
+        cannot be used. A warning says how many these are.
         """
         with locked(self):
             late = self._label(numbers, y)
@@ -254,7 +254,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         return int(np.count_nonzero(~here)) - used
 
     def remove(self, model: int) -> "PREVALClassifier":
-        """Give up one model, by its number; all others stay, and so does what they stand on."""
+        """Remove a model by its number; all others stay as they are."""
         with locked(self):
             system = self._state.system.working_copy()
             system.remove(model, {"reason": "on request"})
@@ -262,7 +262,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def finish(self) -> "PREVALClassifier":
-        """Bring an adapting model to stability now, with the data at hand."""
+        """Finish the training of all models now, with the samples stored so far."""
         with locked(self):
             system = self._state.system.working_copy()
             X, codes = self._stream.waiting
@@ -297,22 +297,22 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         return self._answers.predict(self._checked(X))
 
     def route(self, X: Any) -> NDArray[np.int64]:
-        """Return the number of the model that answers each sample (`models_[i].number`)."""
+        """Return for each sample the number of the model that predicts it (`models_[i].number`)."""
         return self._answers.route(self._checked(X))
 
     def novelty(self, X: Any) -> NDArray[np.float64]:
-        """Return how new each sample is to the model that knows it best: higher is newer.
+        """Return how unusual each sample is to the model that knows it best.
 
-        `default`: standard deviations above the mean of the logarithm of the prediction error on
-        samples like those learned. `paper`: the share of conflicted nodes.
+        `default`: the logarithm of its prediction error, in standard deviations from the mean of
+        held-out samples. `paper`: the share of conflicted nodes.
         """
         return self._answers.novelty(self._checked(X))
 
     def is_known(self, X: Any, false_alarms: float = 0.05) -> NDArray[np.bool_]:
         """Return whether some model knows each sample.
 
-        `false_alarms` is the share of samples of known tasks that are called unknown (`paper`: its
-        own rule decides, the share of conflicted nodes against T_SV).
+        `false_alarms` is the share of samples of known tasks that are called unknown. `paper`
+        compares the share of conflicted nodes with T_SV instead.
         """
         X = self._checked(X)
         if not 0 < false_alarms < 1:
@@ -322,7 +322,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     def conflicts(self, X: Any) -> NDArray[np.bool_]:
         """Return which inputs contradict their prediction: (samples, features).
 
-        By the model that the sample is routed to; inputs that it does not predict do not count.
+        The prediction is by the model that the sample is routed to; an input that it does not
+        predict is never in conflict.
         """
         return self._answers.conflicts(self._checked(X))
 
@@ -336,24 +337,24 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def events_(self) -> list[Event]:
-        """At which batch a model was opened, became stable or was chosen, and on what evidence.
+        """The batches in which models were opened, became stable or were chosen, and the evidence.
 
-        A batch is `batch_size` samples, however the stream is cut into calls. Of more than 10,000
-        events the last are kept.
+        A batch is `batch_size` samples, however the stream is divided into calls. The last 10,000
+        events are kept.
         """
         return list(self._state.system.journal.events)
 
     @property
     def reports_(self) -> list[Report]:
-        """What was said of each batch: known, new or mixed, and how probable that is.
+        """The verdict on each batch (known, new or mixed) with its p-value.
 
-        Of more than 10,000 batches the last are kept.
+        The last 10,000 reports are kept.
         """
         return list(self._state.system.journal.reports)
 
     @property
     def n_samples_seen_(self) -> int:
-        """Samples given so far, those that wait for a whole batch included."""
+        """Number of samples so far, including those that wait for a whole batch."""
         return self._state.n_samples
 
     @property
@@ -363,7 +364,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def n_parameters_(self) -> int:
-        """Every number that the models keep."""
+        """Number of numbers stored in all models."""
         return self._state.system.n_parameters
 
     @property

@@ -1,9 +1,10 @@
-"""What other learners lack: to be told that the task has changed, and to which."""
+"""The detector of new tasks alone, for use with any other learner."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dirad.core.magnitudes import check_range
 from dirad.engine import threads_for
@@ -21,30 +22,30 @@ def watch(
     n_jobs: int | None = None,
     **settings: Any,
 ) -> Iterator[Report]:
-    """Watch a stream and say of each batch whether its task is known, and which it is, or new.
+    """Report for each batch of a stream whether its task is new or known, and which one it is.
 
-    A batch is an array (samples, features), or a pair of it and labels, which help (None and NaN:
-    not known). The larger it is, the more it tells: a single sample is never unusual enough for the
-    usual rate of false alarms. Samples are taken to be independent: a stream that shows many alike
-    in a row looks new.
+    A batch is an array (samples, features), or a pair of an array and labels, which help (None and
+    NaN: unknown). The test has more power for larger batches: a single sample is never unusual
+    enough at the default rate of false alarms. Samples are assumed to be independent: runs of
+    similar samples look new.
 
-    No learner is needed: whoever learns from the same stream may act on what is said here, by
-    consolidating its weights, opening a memory, or choosing the parameters of task k.
+    A learner on the same stream can act on the reports: consolidate its weights, start another
+    memory, or select the parameters of task k.
 
     Parameters
     ----------
     batches : iterable of arrays, or of pairs (X, y)
     random_state, n_jobs
-        As of `PREVALClassifier`.
+        As in `PREVALClassifier`.
     **settings
         Constants of `dirad.preval.settings.Settings`, such as ``false_alarms=0.001``.
 
     Yields
     ------
     Report
-        One per batch, before the next is read: `kind` ("learning" until something can be said,
+        One per batch, before the next is read: `kind` ("learning" until a model is calibrated,
         then "known", "new" or "mixed"), `model`, which is the number of the task, and `p`, the
-        chance that a known task shows so unusual a batch.
+        p-value of the batch under the known task that fits it best.
 
     Examples
     --------
@@ -60,32 +61,45 @@ def watch(
     system: System | None = None
     codes: dict[Any, int] = {}
     for number, batch in enumerate(batches):
+        what = f"batch {number}"
         X, y = batch if isinstance(batch, tuple) else (batch, None)
-        refuse_masked(f"batch {number}", X)
-        X, y = np.asarray(X, np.float64), checked_labels(y)
-        if X.ndim != 2 or not len(X):
-            raise ValueError(
-                f"batch {number} must be (samples, features) with at least one sample, got "
-                f"{X.shape}"
-            )
-        if not np.isfinite(X).all():
-            raise ValueError(f"batch {number} holds NaN or infinity")
+        X = _checked_inputs(X, what)
         if system is None:
             chosen = PRESETS["default"].replace(**settings)
             system = System(X.shape[1], 0, chosen, seed=random_state, threads=threads)
         if X.shape[1] != system.n_inputs:
             raise ValueError(
-                f"batch {number} has {X.shape[1]} features, those before had {system.n_inputs}"
+                f"{what} has {X.shape[1]} features, those before had {system.n_inputs}"
             )
         unit = system.units.unit if system.units.is_known else None
         before = np.concatenate([X[:0], *(one.buffer.X for one in system.learners)])
-        check_range(X, unit, before=before if unit is None else None, what=f"batch {number}")
-        labels = np.full(len(X), UNLABELLED)
-        if y is not None:
-            if len(y) != len(X):
-                raise ValueError(f"batch {number} has {len(X)} samples and {len(y)} labels")
-            missing = without_label(y)
-            for i, name in enumerate(np.asarray(y).tolist()):
-                if not missing[i]:
-                    labels[i] = codes.setdefault(name, len(codes))
-        yield system.take(X, labels)
+        check_range(X, unit, before=before if unit is None else None, what=what)
+        yield system.take(X, _label_codes(y, len(X), codes, what))
+
+
+def _checked_inputs(X: Any, what: str) -> NDArray[np.float64]:
+    """Return the inputs of a batch; refuse what is not a finite array (samples, features)."""
+    refuse_masked(what, X)
+    X = np.asarray(X, np.float64)
+    if X.ndim != 2 or not len(X):
+        raise ValueError(
+            f"{what} must be (samples, features) with at least one sample, got {X.shape}"
+        )
+    if not np.isfinite(X).all():
+        raise ValueError(f"{what} holds NaN or infinity")
+    return X
+
+
+def _label_codes(y: Any, n: int, codes: dict[Any, int], what: str) -> NDArray[np.int64]:
+    """Return the code of each label; `codes` takes new labels in."""
+    result = np.full(n, UNLABELLED)
+    y = checked_labels(y)
+    if y is None:
+        return result
+    if len(y) != n:
+        raise ValueError(f"{what} has {n} samples and {len(y)} labels")
+    missing = without_label(y)
+    for i, name in enumerate(np.asarray(y).tolist()):
+        if not missing[i]:
+            result[i] = codes.setdefault(name, len(codes))
+    return result

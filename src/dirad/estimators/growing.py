@@ -1,8 +1,6 @@
 """DIRAD as scikit-learn estimators: validate, encode, scale; then the network does the rest."""
 
-import inspect
 import warnings
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -15,53 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from dirad.core.describe import summary
 from dirad.core.magnitudes import check_range, mean_and_std
-from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, TRANSFER, Network, output_units
-from dirad.core.order import new_plan
-from dirad.core.propagate import backward, forward, load_batch, new_workspace
+from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, Network, output_units
 from dirad.estimators.answering import ClassAnswers, ValueAnswers
 from dirad.estimators.checks import checked_inputs, checked_labels, checked_weights, refuse_masked
+from dirad.estimators.constants import accepts_constants, params_of, set_constants
 from dirad.estimators.fitting import Fit, Samples
+from dirad.estimators.importances import input_importances
 from dirad.estimators.transaction import transaction, writable_copy
 from dirad.history import History
-from dirad.params import Params, preset
+from dirad.params import Params
 
 LEAST_SPREAD = 1e-300  # of an input: the weights are its inverse
-_CONSTANTS = tuple(field.name for field in fields(Params))
-
-
-def _accepts_constants(cls: type) -> type:
-    """Put every constant of `Params` into the signature of ``cls.__init__``, default None.
-
-    scikit-learn reads an estimator's parameters from that signature. None means: as in the preset.
-    """
-    init = cls.__init__
-    signature = inspect.signature(init)
-    own = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
-    names = {p.name for p in own}
-    extra = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
-        for name in _CONSTANTS
-        if name not in names
-    ]
-    init.__signature__ = signature.replace(parameters=own + extra)  # type: ignore[attr-defined]
-    return cls
-
-
-def _set_constants(estimator: BaseEstimator, constants: dict[str, Any]) -> None:
-    """Set every constant as an attribute; an unknown name is an error."""
-    for name in constants:
-        if name not in _CONSTANTS:
-            raise TypeError(f"{type(estimator).__name__} has no parameter {name!r}")
-    for name in _CONSTANTS:
-        if not hasattr(estimator, name):
-            setattr(estimator, name, constants.get(name))
-
-
-def _params(estimator: Any, **forced: Any) -> Params:
-    """Return the preset with what the user said, and what the task demands where he did not."""
-    said = {name: getattr(estimator, name) for name in _CONSTANTS}
-    said = {name: value for name, value in said.items() if value is not None}
-    return preset(estimator.preset, **{**forced, **said})
 
 
 def _begin(
@@ -93,7 +55,7 @@ def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
     estimator.n_parameters_ = estimator.network_.n_parameters
     estimator.n_steps_ = fit.state.step
     estimator.is_stable_ = fit.stable
-    estimator.feature_importances_ = _importances(fit.network, inputs)
+    estimator.feature_importances_ = input_importances(fit.network, inputs)
     estimator.input_spread_ = mean_and_std(samples.X)[1]
     if fit.stable:
         estimator._fit = None
@@ -139,40 +101,12 @@ def _unfinished(estimator: Any) -> None:
         raise ValueError("the network is stable: there is nothing left to resume")
 
 
-def _importances(network: Network, X: NDArray, limit: int = 1000) -> NDArray[np.float64]:
-    """Return the mean |∂z/∂x| of the outputs' activations z over (scaled) samples, summing to 1."""
-    X = X[:limit]
-    linear = network.copy()
-    linear.counts[TRANSFER] = LINEAR
-    plan, work = new_plan(linear), new_workspace(linear, len(X))
-    edges = linear.edges
-    from_inputs = np.flatnonzero((edges["source"] >= 0) & (edges["source"] < linear.n_inputs))
-    rows = linear.n_inputs + output_units(linear)
-    total = np.zeros(linear.n_inputs)
-    load_batch(work, X)
-    forward(linear, plan, work)
-    answers = work.state[rows].copy()
-    for column in range(linear.n_outputs):
-        work.target[:] = answers
-        work.target[column] -= 1.0  # a mismatch of 1 there and 0 elsewhere: δ is then ∂z/∂z_term
-        backward(linear, plan, work, 0, 0.0)
-        slope = np.zeros((linear.n_inputs, len(X))) if len(from_inputs) else None
-        if slope is None:
-            break
-        weighted = (
-            edges["weight"][from_inputs, None] * work.delta[edges["term"][from_inputs], : len(X)]
-        )
-        np.add.at(slope, edges["source"][from_inputs], weighted)
-        total += np.abs(slope).mean(axis=1)
-    return total / total.sum() if total.sum() > 0 else total
-
-
 def _fitted_text(estimator: Any) -> str:
     text = repr(estimator)
     return f"{text}\n{summary(estimator.network_)}" if hasattr(estimator, "network_") else text
 
 
-@_accepts_constants
+@accepts_constants
 class DIRADClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that grows a sparse network from inputs and outputs alone.
 
@@ -184,7 +118,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     max_edges, max_hidden, batch_size, max_steps : int, optional
         Limits of growth; by default the preset's.
     validation_fraction : float
-        Share of the samples held out to choose the best moment of the network; 0 for none.
+        Share of the samples held out to choose the best network during training; 0 for none.
     class_weight : dict, "balanced" or None
         As in scikit-learn.
     random_state : int, RandomState or None
@@ -237,7 +171,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
-        _set_constants(self, constants)
+        set_constants(self, constants)
 
     def __str__(self) -> str:
         return _fitted_text(self)
@@ -248,7 +182,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADClassifier":
-        """Grow a network for classes y of samples X; stop after so many steps, if said."""
+        """Grow a network that predicts the classes y of samples X, in at most `steps` steps."""
         with transaction(self):
             refuse_masked("y", y)
             y = checked_labels(y)
@@ -263,13 +197,13 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
             _check_range(self, X)
             several = len(self.classes_) > 2 and self.preset != "paper"
             samples = self._samples(X, y, sample_weight)
-            _begin(self, samples, SOFTMAX if several else LOGISTIC, _params(self), steps)
+            _begin(self, samples, SOFTMAX if several else LOGISTIC, params_of(self), steps)
         return self
 
     def resume(
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADClassifier":
-        """Go on with a fit that was stopped early, on the same samples: as if it never was."""
+        """Continue a fit that was stopped early, on the same samples, as if it had not stopped."""
         with transaction(self):
             _unfinished(self)
             X, y = checked_inputs(self, X, checked_labels(y), order="C", reset=False)
@@ -303,7 +237,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
 
-@_accepts_constants
+@accepts_constants
 class DIRADRegressor(RegressorMixin, BaseEstimator):
     """A regressor that grows a sparse network from inputs and outputs alone.
 
@@ -343,7 +277,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.verbose = verbose
-        _set_constants(self, constants)
+        set_constants(self, constants)
 
     def __str__(self) -> str:
         return _fitted_text(self)
@@ -359,7 +293,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADRegressor":
-        """Grow a network for targets y of samples X; stop after so many steps, if said."""
+        """Grow a network that predicts the targets y of samples X, in at most `steps` steps."""
         with transaction(self):
             X, y = self._checked(X, y, reset=True)
             self._single_column = y.ndim == 1
@@ -373,7 +307,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
                 offset, spread = mean_and_std(y)
             spread = np.where(spread > 0, spread, 1.0)
             self._offset, self._spread = offset, spread
-            params = _params(self, cost="squared")
+            params = params_of(self, cost="squared")
             samples = self._samples(X, y, sample_weight)
             _begin(self, samples, LOGISTIC if logistic else LINEAR, params, steps)
             self._scale_outputs()
@@ -383,7 +317,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
     def resume(
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADRegressor":
-        """Go on with a fit that was stopped early, on the same samples: as if it never was."""
+        """Continue a fit that was stopped early, on the same samples, as if it had not stopped."""
         with transaction(self):
             _unfinished(self)
             X, y = self._checked(X, y, reset=False)

@@ -1,4 +1,4 @@
-"""PREVAL sample by sample, as the package `river` wants its classifiers."""
+"""PREVAL for the package `river`: one sample at a time."""
 
 from typing import Any
 
@@ -53,13 +53,13 @@ class RiverPREVAL(base.Classifier):
         return [x[name] for name in self.features]
 
     def learn_one(self, x: dict[Any, float], y: Any) -> None:
-        """Take one sample; y may be None where the label is not known."""
+        """Learn from one sample; y is None if its label is unknown."""
         if not self.features:
             self.features = list(x)
         self.classifier.partial_fit([self._row(x)], None if y is None else [y])
 
     def predict_proba_one(self, x: dict[Any, float], **kwargs: Any) -> dict[Any, float]:
-        """Return the probability of each class; nothing before the first batch is full."""
+        """Return the probability of each class, or {} before the first batch is full."""
         if not self.features or not self.classifier.models_:
             return {}
         row = self._row(x)
@@ -67,7 +67,7 @@ class RiverPREVAL(base.Classifier):
         return dict(zip(self.classifier.classes_.tolist(), chance.tolist(), strict=True))
 
     def novelty_one(self, x: dict[Any, float]) -> float:
-        """Return how new a sample is; NaN while no model has an opinion."""
+        """Return the novelty of a sample, or NaN while no model is calibrated."""
         if not self.features or not self.classifier._state.system.calibrated:
             return float("nan")
         return float(self.classifier.novelty([self._row(x)])[0])

@@ -43,7 +43,7 @@ def convert_edge(state, plan, log, e, params):
     now = state.clock[STEP]
     source, term, weight = net.edges[e].source, net.edges[e].term, net.edges[e].weight
     out, bias, K = function_preserving_init(weight, params.gate_floor)
-    k = new_unit(net, K, bias, net.edges[e].owner)
+    k = new_unit(net, K, bias)
     net.edges[e].source = net.counts[N_INPUTS] + k
     net.edges[e].weight = params.k_w * out
     first = new_edge(net, source, 2 * k, 1.0 / params.k_w)

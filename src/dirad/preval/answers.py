@@ -183,6 +183,6 @@ def conflicted_inputs(
     result = np.zeros(X.shape, bool)
     for model in models:
         chosen = route == model.number
-        if chosen.any():
+        if chosen.any() and model.error_stats is not None:
             result[chosen] = model.conflicted(X[chosen])[:, : X.shape[1]]
     return result

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from dirad.core.magnitudes import mean_and_std
 
+MAX_UNITS = 1e100  # inputs are clipped to this many units before they are evaluated
 MAX_SPREADS = 1e6  # inputs of L0 are clipped to this many spreads from their mean
 MIN_SPREAD = 0.1  # of an input, as a share of the root mean square of all
 MAX_RANGE_RATIO = 10.0  # times the median range: inputs that differ by more have units of their own
@@ -50,6 +51,12 @@ class InputUnits:
         """The units: (inputs,)."""
         assert self._unit is not None
         return self._unit
+
+    def clip(self, X: NDArray) -> NDArray:
+        """Return inputs clipped to what float64 arithmetic can hold; ordinary ones unchanged."""
+        with np.errstate(over="ignore"):
+            limit = MAX_UNITS * (1.0 if self._unit is None else self._unit)
+        return np.clip(X, -limit, limit)
 
     @property
     def n_stored(self) -> int:

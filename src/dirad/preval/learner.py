@@ -15,19 +15,8 @@ from dirad.core.network import Network
 from dirad.history import History
 from dirad.inference import respond
 from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT, UNLABELLED, Buffer
-from dirad.preval.calibration import (
-    MIN_CLASS_SHARE,
-    Calibration,
-    calibrate,
-    label_error_counts,
-)
-from dirad.preval.expert import (
-    GROWING_L0,
-    GROWING_L1,
-    Evaluator,
-    Expert,
-    Scores,
-)
+from dirad.preval.calibration import MIN_CLASS_SHARE, Calibration, calibrate, label_error_counts
+from dirad.preval.expert import GROWING_L0, GROWING_L1, Evaluator, Expert, Scores
 from dirad.preval.input_units import InputScaling, InputUnits, fit_scaling
 from dirad.preval.l0 import L0Training, new_l0
 from dirad.preval.l1 import L1Training, new_l1
@@ -315,22 +304,18 @@ class Learner:
 
     def l0_outputs(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's outputs: (samples, classes)."""
-        return respond(self.network, self.scaling.standardize_and_clip(X))[
-            :, self.l0.first_output :
-        ]
-
-    def _neg_log_posterior(self, X: NDArray) -> NDArray[np.float64]:
-        return l0_class_nll(self.l0_outputs(X)).combined(self.evidence_weights)
+        outputs = respond(self.network, self.scaling.standardize_and_clip(X))
+        return outputs[:, self.l0.first_output :]
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's probability of each class, also before the learner is calibrated."""
-        return softmax(-self._neg_log_posterior(X), axis=1)
+        return softmax(-l0_class_nll(self.l0_outputs(X)).combined(self.evidence_weights), axis=1)
 
     def _labels(self, X: NDArray) -> NDArray[np.int64]:
         """Return the class that L0 predicts, or UNLABELLED where it has none."""
         if not self.classes:
             return np.full(len(X), UNLABELLED)
-        return np.array(self.classes)[self._neg_log_posterior(X).argmin(axis=1)]
+        return np.array(self.classes)[self.probabilities(X).argmax(axis=1)]
 
     # ---------------------------------------------------------------- label errors
 
@@ -375,12 +360,6 @@ class Learner:
         wrong = self.label_errors(self._labels(X), y)
         counts = label_error_counts(wrong, y, self._taught_labels)
         return self.calibration._replace(label_errors=counts)
-
-    # ---------------------------------------------------------------- what L1 will explain
-
-    def conflicted(self, X: NDArray) -> NDArray[np.bool_]:
-        """Return which of L0's nodes are conflicted: none before L1 is trained."""
-        return np.zeros((len(X), self.network.n_inputs + len(self.network.units)), bool)
 
     @property
     def n_parameters(self) -> int:

@@ -22,9 +22,10 @@ from dirad.preval.events import (
     phase_evidence,
     verdict_evidence,
 )
+from dirad.preval.input_units import MAX_UNITS
 from dirad.preval.paper_model import PaperExpert, PaperLearner, new_paper_learner
 from dirad.preval.settings import Settings
-from dirad.preval.system import MAX_UNITS, MODEL_KEY
+from dirad.preval.system import MODEL_KEY
 
 
 class PaperSystem:

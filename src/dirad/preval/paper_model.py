@@ -250,10 +250,6 @@ class PaperLearner:
         """Return L0's outputs as probabilities: calibrated, and normalized to add up to 1."""
         return normalized(temperature_scaled_sigmoid(self.l0_outputs(X), self.temperature))
 
-    def conflicted(self, X: NDArray) -> NDArray[np.bool_]:
-        """Return which of L0's nodes are conflicted: none before the model is stable."""
-        return np.zeros((len(X), self.network.n_inputs + len(self.network.units)), bool)
-
     @property
     def n_parameters(self) -> int:
         """Edges, biases and Ks of L0 and L1."""

@@ -228,6 +228,8 @@ def _probabilities(
     """Return the probability of each of the model's classes."""
     own = l0.activations.take(np.arange(parts.first_output, len(l0.activations)))
     logits = builder.block(Transfer.CLIPPED, own, constant=LARGEST_LOGIT)
+    if not len(own):  # a model that saw no labels has no classes
+        return logits
     if parts.temperature is not None:
         warm = builder.block(Transfer.LOGISTIC, logits.times(1.0 / parts.temperature).sums)
         return builder.pooling(Transfer.SHARE, warm)

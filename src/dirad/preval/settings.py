@@ -21,7 +21,7 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Chosen before a system begins, constant while it lives. Defaults are the paper's."""
+    """The constants of a system, chosen before it starts. Defaults are the paper's."""
 
     l0: Params = field(default_factory=lambda: preset("paper"))
     l1: Params = field(default_factory=lambda: preset("paper"))
@@ -30,32 +30,32 @@ class Settings:
     connectivity: str = "strict"  # which nodes may predict which
     error: str = "squared"  # E: (prediction − state)², or its absolute value
     T_CP: float = 0.10  # T_CP: mean error below which a node is confidently predicted
-    modes: int = 0  # ours: most modes of a class, each with pathways of its own; 0: no gates
-    mode_samples: int = 80  # ours: samples that a mode has at least, on average
-    sources: int = 0  # ours: most correlated nodes that a pathway chooses from; 0: all
+    modes: int = 0  # ours: most clusters of a class, each with its own pathways; 0: none
+    mode_samples: int = 80  # ours: least average number of samples per cluster
+    sources: int = 0  # ours: a pathway selects from this many most correlated nodes; 0: all
     near: float = 0.0  # ours: closest inputs that predict no input, per input beyond 2·sources
-    gates: Params = field(default_factory=lambda: preset("default"))  # of the network that tells
+    gates: Params = field(default_factory=lambda: preset("default"))  # ours: gating network
     prediction: str = "grown"  # ours: L1, or in its place "linear" regression or the "mean"
-    score: str = "squared"  # ours: error by which samples are routed; of "modes", each by itself
-    ridge: float = 0.0  # ours: on squared weights of pathways, for inputs of spread 1
+    score: str = "squared"  # ours: error that routes samples; "modes": of each cluster by itself
+    ridge: float = 0.0  # ours: penalty on squared weights of pathways, for standardized inputs
 
     # --- validation
     T_conf: float = 1.5  # T_conf: a node is conflicted above μ + T_conf·σ
     T_SV: float = 0.01  # T_SV: share of conflicted nodes from which a sample is invalid
     epsilon_IS: float = 0.2  # ε_IS: margin on R_IS up to which a batch is validated
-    false_alarms: float = 1e-4  # ours: chance that a batch of a known task is taken for new
-    labels_in_detection: bool = True  # ours: are L0's mistakes a sign of a new task?
+    false_alarms: float = 1e-4  # ours: probability that a batch of a known task is called new
+    labels_in_detection: bool = True  # ours: are errors of L0 evidence of a new task?
 
     # --- the stream
-    standardize: bool = False  # inputs and states, by their mean and spread, instead of [0, 1]
-    buffer_size: int = 0  # samples of the task at hand that are kept; 0: a batch is one step
-    begin: int = 0  # samples of a new task that are collected before the first step
+    standardize: bool = False  # inputs and states by mean and deviation, instead of to [0, 1]
+    buffer_size: int = 0  # stored samples of the current task; 0: one step per batch
+    begin: int = 0  # samples of a new task that are collected before training
     steps_per_batch: int = 1  # steps after each batch
-    held_out: float = 0.0  # share of samples that calibrate; of the first 200 at least a fifth
-    too_few: int = 0  # samples below which a model is given up when the stream ends
+    held_out: float = 0.0  # share for calibration; of the first 200 samples at least a fifth
+    too_few: int = 0  # fewer samples than this make no model when the stream ends
     models: str = "separate"  # or "shared": a new one grows on top of the frozen earlier ones
-    max_models: int = 0  # the one not used for longest goes; 0: no limit
-    merge_after: int = 0  # samples known to two models after which they are one; 0: never merged
+    max_models: int = 0  # beyond it, the model unused for longest is removed; 0: no limit
+    merge_after: int = 0  # two models that both know this many samples are merged; 0: never
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():

@@ -12,32 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.random import bits
-from dirad.preval import answers
+from dirad.preval import answers, decide, events
 from dirad.preval.answers import Answers, Evaluated
-from dirad.preval.decide import (
-    Decision,
-    Judgement,
-    Known,
-    Mixed,
-    Model,
-    New,
-    NotCalibrated,
-    decide,
-    judge,
-    one_per_group,
-)
+from dirad.preval.decide import Judgement, Model, judge
 from dirad.preval.duplicates import Agreement, is_duplicate, is_same_inputs_other_labels
-from dirad.preval.events import (
-    KNOWN,
-    LEARNING,
-    MIXED,
-    NEW,
-    Journal,
-    Report,
-    Verdict,
-    phase_evidence,
-    verdict_evidence,
-)
+from dirad.preval.events import Journal, Report, Verdict
 from dirad.preval.expert import Expert, with_bases
 from dirad.preval.input_units import InputUnits
 from dirad.preval.learner import Learner, new_learner
@@ -51,7 +30,6 @@ from dirad.preval.settings import Settings
 
 MODEL_KEY = 100  # purpose of the random key of a model
 MAX_IDLE_BATCHES = 20  # after which a learner of a few stray samples is removed
-MAX_UNITS = 1e100  # inputs are clipped to this many units before they are evaluated
 
 
 class System:
@@ -162,7 +140,7 @@ class System:
     def take(self, X: NDArray, y: NDArray[np.int64]) -> Report:
         """Learn one batch of any size: score it, decide whose it is, apply the decision."""
         judgements = [judge(model, X, y) for model in self._models_for_batch(X)]
-        decision = decide(judgements, y, self.settings, self.latest)
+        decision = decide.decide(judgements, y, self.settings, self.latest)
         self._apply(decision, judgements, X, y)
         self._update_counts(y)
         self._finish_and_limit()
@@ -189,7 +167,7 @@ class System:
 
     def _apply(
         self,
-        decision: Decision,
+        decision: decide.Decision,
         judgements: list[Judgement],
         X: NDArray,
         y: NDArray[np.int64],
@@ -197,27 +175,27 @@ class System:
         verdicts = [one.verdict for one in judgements]
         everything = np.arange(len(X))
         match decision:
-            case NotCalibrated():
+            case decide.NotCalibrated():
                 model = self.adapting or self.open_model()
                 self._give(model.number, X, y, everything)
-                self.journal.report(LEARNING, model.number)
-            case Known(number, p):
+                self.journal.report(events.LEARNING, model.number)
+            case decide.Known(number, p):
                 self._mark_used(number, verdicts)
                 self._give(number, X, y, everything)
-                self.journal.report(KNOWN, number, p)
+                self.journal.report(events.KNOWN, number, p)
                 self._merge_duplicates(judgements)
-            case Mixed(models, p):
+            case decide.Mixed(models, p):
                 self._mark_used(decision.largest, verdicts)
                 self._share_out(models, everything, X, y)
-                self.journal.report(MIXED, decision.largest, p)
-            case New(models, novel, p):
-                judges = [one.model for one in one_per_group(judgements)]
+                self.journal.report(events.MIXED, decision.largest, p)
+            case decide.New(models, novel, p):
+                judges = [one.model for one in decide.one_per_group(judgements)]
                 young = next((m for m in self.learners if m not in judges), None)
-                number = (young or self.open_model(verdict_evidence(verdicts))).number
+                number = (young or self.open_model(events.verdict_evidence(verdicts))).number
                 self._mark_used(number, verdicts)
                 self._share_out(models, np.flatnonzero(~novel), X, y)
                 self._give(number, X, y, np.flatnonzero(novel))
-                self.journal.report(NEW if novel.all() else MIXED, number, p)
+                self.journal.report(events.NEW if novel.all() else events.MIXED, number, p)
 
     def _share_out(
         self,
@@ -274,10 +252,10 @@ class System:
         """Record a change of phase; put the expert in the place of a learner that is done."""
         if expert is None:
             if model.phase != before:
-                self.journal.record("L0 stable", model.number, phase_evidence(model))
+                self.journal.record("L0 stable", model.number, events.phase_evidence(model))
             return
         self.models[self.models.index(model)] = expert
-        self.journal.record("stable", model.number, phase_evidence(expert))
+        self.journal.record("stable", model.number, events.phase_evidence(expert))
         if expert.group == expert.number:
             grouped = replace(expert, group=self._find_group(model))
             self.models[self.models.index(expert)] = grouped
@@ -339,7 +317,7 @@ class System:
         last = self.journal.events[-1] if self.journal.events else None
         just_opened = last is not None and last.kind == "opened" and last.model == number
         if number != self.latest and not just_opened:
-            self.journal.record("chosen", number, verdict_evidence(verdicts))
+            self.journal.record("chosen", number, events.verdict_evidence(verdicts))
         self.latest = number
         self.last_used[number] = self.journal.batches
 
@@ -372,10 +350,7 @@ class System:
 
     def bounded(self, X: NDArray) -> NDArray:
         """Return inputs clipped to what float64 arithmetic can hold; ordinary ones unchanged."""
-        unit = self.units.unit if self.units.is_known else np.ones(self.n_inputs)
-        with np.errstate(over="ignore"):
-            limit = MAX_UNITS * unit
-        return np.clip(X, -limit, limit)
+        return self.units.clip(X)
 
     def evaluate(self, X: NDArray) -> list[Evaluated]:
         """Evaluate samples once by every calibrated model, or by the likely ones of many."""

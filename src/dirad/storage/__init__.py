@@ -1,4 +1,4 @@
-"""Models as files: written whole, checked when read, never executed."""
+"""Model files: written completely or not at all, checked when read, never executed."""
 
 from dirad.storage.errors import ModelError
 from dirad.storage.model_file import ModelFile, load, read, save

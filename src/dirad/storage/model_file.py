@@ -53,11 +53,11 @@ def save(
     encoder: Mapping[str, Any] | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a fitted estimator into one file, whole or not at all.
+    """Write a fitted estimator into one file, completely or not at all.
 
-    A load gives the same answers to the last bit, and can go on as if it had never stopped.
-    `encoder` and `provenance` are plain JSON that is kept with it. A file that was there before is
-    replaced only when the new one has been read back and found good.
+    The loaded model gives the same predictions to the last bit, and training can continue as if it
+    had not stopped. `encoder` and `provenance` are JSON data stored with it. An existing file is
+    replaced only after the new one has been read back and checked.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def packed(
 
 
 def load(path: str | Path) -> Any:
-    """Return the estimator that `save` wrote; what is no such file is a `ModelError`."""
+    """Return the estimator that `save` wrote; any other file raises a `ModelError`."""
     file = read(path)
     try:
         return file.model
@@ -123,7 +123,7 @@ def load(path: str | Path) -> Any:
 
 
 def read(path: str | Path) -> ModelFile:
-    """Return all that a model file holds."""
+    """Return everything that a model file holds."""
     path = Path(path)
     try:
         return _unpacked(*_content(path))

@@ -7,10 +7,11 @@ Tree = dict[str, Any]  # packed: JSON, with the names of arrays
 
 def upgraded(description: Tree) -> Tree:
     """Return the description of a file in the present layout; newer ones are unchanged."""
-    if description["version"] > 2 or description["model"] != "PREVALClassifier":
+    if description["version"] > 2:
         return description
-    shared = list(description["shared"])
-    tree = dict(description["tree"])
+    tree, shared = without_owners([description["tree"], list(description["shared"])])
+    if description["model"] != "PREVALClassifier":
+        return {**description, "tree": tree, "shared": shared}
     ((kind, system),) = tree["_system"].items()
     for place, one in enumerate(shared):
         if isinstance(one, dict) and "T_CP" in one:  # settings
@@ -39,6 +40,15 @@ def upgraded(description: Tree) -> Tree:
     tree = {name: tree[name] for name in ("options", "n_features_in_", "feature_names_in_")}
     tree["_stream"] = stream
     return {**description, "tree": tree, "shared": convert.shared}
+
+
+def without_owners(packed: Any) -> Any:
+    """Return packed values without the column `owner` of units and edges, which nothing used."""
+    if isinstance(packed, list):
+        return [without_owners(one) for one in packed]
+    if isinstance(packed, dict):
+        return {name: without_owners(one) for name, one in packed.items() if name != "owner"}
+    return packed
 
 
 class _Converter:
