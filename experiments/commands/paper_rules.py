@@ -2,16 +2,8 @@
 
 from pathlib import Path
 
-from dirad.cli.app import (
-    DEFAULTS,
-    Common,
-    Outcome,
-    PositiveInt,
-    Usage,
-    progress_bar,
-    warm_up,
-    worker_count,
-)
+from dirad.cli.app import DEFAULTS, Common, PositiveInt, Usage, progress_bar, warm_up, worker_count
+from dirad.cli.outcome import Outcome
 from experiments.commands.app import app, deliver
 
 
