@@ -139,6 +139,7 @@ def test_likelihood_by_hand():
     deviation = 0.02**0.5
     density = -2 * np.log(deviation * np.sqrt(2 * np.pi))
     assert accuracy_log_likelihood(runs, [np.array([[0, 0.5, 0.7]])]) == pytest.approx(density)
+    assert np.isfinite(accuracy_log_likelihood(runs[[0, 0]], [np.array([[0, 0.5, 0.7]])]))
 
 
 def test_no_combination_is_tried_twice():
@@ -146,6 +147,7 @@ def test_no_combination_is_tried_twice():
     assert Combination("strict", "each", PRESET_PAPER) in combinations()
 
 
-def test_there_are_no_more_runs_than_the_paper_has(capsys):
-    assert run_command(["paper-rules", "--runs", "33"]) == 2
-    assert "at most 32" in capsys.readouterr().err
+@pytest.mark.parametrize("runs", ["1", "33"])
+def test_one_run_has_no_deviation_and_the_paper_has_32(capsys, runs):
+    assert run_command(["paper-rules", "--runs", runs]) == 2
+    assert "--runs takes 2 to 32" in capsys.readouterr().err

@@ -22,14 +22,15 @@ def paper_rules(*, runs: PositiveInt = 12, common: Common = DEFAULTS) -> None:
     Parameters
     ----------
     runs
-        Runs, with the digits of the paper's runs: at most 32.
+        Runs, with the digits of the paper's runs: from 2 to 32.
     """
     from experiments.paper_rules.recordings import orders
     from experiments.paper_rules.scores import measure
     from experiments.paper_rules.tables import sections
 
-    if runs > len(orders()):
-        raise Usage(f"--runs takes at most {len(orders())}, the paper's number, not {runs}")
+    most = len(orders())
+    if not 2 <= runs <= most:
+        raise Usage(f"--runs takes 2 to {most}, the number of the paper's runs, not {runs}")
     folder = common.out or Path("results") / "paper-rules"
     warm_up(common, "paper")
     with progress_bar(common, "train") as progress:

@@ -20,7 +20,14 @@ from experiments.paper_rules.recordings import (
 )
 from experiments.paper_rules.rules import OUTCOMES, TIES, Rule, accuracies, outcomes, verdicts
 from experiments.reproduction import published
-from experiments.reproduction.protocol import missed_a_task, net_accuracy, task_accuracy
+from experiments.reproduction.protocol import (
+    TEST_SAMPLES,
+    missed_a_task,
+    net_accuracy,
+    task_accuracy,
+)
+
+MIN_DEVIATION = 1.0 / TEST_SAMPLES  # of accuracies: equal ones in few runs would have density ∞
 
 
 def paper_outcomes() -> NDArray:
@@ -61,7 +68,8 @@ def accuracy_log_likelihood(ours: NDArray, theirs: Sequence[NDArray]) -> float:
 
     Under normal distributions with the mean and deviation of `ours`, (runs, tasks, T_CP).
     """
-    mean, deviation = ours.mean(axis=0), ours.std(axis=0, ddof=1)
+    mean = ours.mean(axis=0)
+    deviation = np.maximum(ours.std(axis=0, ddof=1), MIN_DEVIATION)
     total = 0.0
     for column, runs in enumerate(theirs):
         for task in range(1, TASKS):
