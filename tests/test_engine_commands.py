@@ -82,7 +82,7 @@ def test_without_ray_the_extra_is_named(monkeypatch, capsys):
 
     monkeypatch.setattr(rays, "import_module", missing)
     assert command_line([*PARITY, "--engine", "ray"]) == 1
-    assert "pip install 'dirad[ray]'" in capsys.readouterr().err
+    assert "pip install ray" in capsys.readouterr().err
 
 
 CLUSTER = """

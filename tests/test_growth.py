@@ -360,7 +360,7 @@ def test_noise_seldom_passes_for_evidence():
     for _ in range(rounds):
         p, delta = rng.normal(size=(tries, n)), rng.normal(size=n)
         scores, variances = p @ delta, (p**2) @ delta**2
-        passed += max(map(evidence, scores, variances, [n] * tries)) > needed
+        passed += max(map(log_likelihood_ratio, scores, variances, [n] * tries)) > needed
     assert 0 < passed <= 0.06 * rounds
 
 

@@ -37,7 +37,7 @@ python -m experiments alarms --seeds 2       # false alarms
 ```
 
 Every command takes `--help`, `--seed`, `--workers`, `--engine`, `--json` and `--out`. Exit codes:
-0 done, 1 failed, 2 wrongly asked, 130 stopped.""",
+0 done, 1 failed, 2 usage error, 130 interrupted.""",
 )
 
 

@@ -1,4 +1,4 @@
-"""Networks that grow only what the data demands."""
+"""Networks that grow only what the data call for."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

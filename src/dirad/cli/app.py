@@ -28,7 +28,7 @@ app = App(
     name="dirad",
     version=__version__,
     help_format="markdown",
-    help="""Networks that start from inputs and outputs alone and grow what the data demands.
+    help="""Networks that start from inputs and outputs alone and grow what the data call for.
 
 Your own data, model files and what to do with them:
 
@@ -52,8 +52,8 @@ dirad stream gradual --data digits  # tasks change unannounced: what is noticed
 The experiments (the paper's tables, comparisons with other methods) are in the repository:
 `python -m experiments --help`, run from a checkout of it.
 
-`dirad fit --help` tells more of a command, `dirad --install-completion` lets your shell complete
-them. Exit codes: 0 done, 1 failed, 2 wrongly asked, 130 stopped.""",
+`dirad COMMAND --help` explains a command, `dirad --install-completion` lets your shell complete
+them. Exit codes: 0 done, 1 failed, 2 usage error, 130 interrupted.""",
 )
 app.register_install_completion_command()
 
@@ -86,9 +86,7 @@ class Output:
     json: Annotated[
         bool, Parameter(negative="", help="Print JSON, and nothing else, to standard output.")
     ] = False
-    quiet: Annotated[bool, Parameter(negative="", help="No progress, and no more than needed.")] = (
-        False
-    )
+    quiet: Annotated[bool, Parameter(negative="", help="Print only results and errors.")] = False
 
 
 @Parameter(name="*")

@@ -56,7 +56,7 @@ def ray_package() -> Any:
     try:
         return import_module("ray")
     except ImportError as error:
-        raise ImportError("the engine ray needs Ray: pip install 'dirad[ray]'") from error
+        raise ImportError("the engine ray needs Ray: pip install ray") from error
 
 
 @contextmanager

@@ -57,8 +57,8 @@ class ProgressBar:
 
 @contextmanager
 def compilation_progress(verbose: bool = False) -> Iterator[None]:
-    """Show a progress bar if kernels are compiled meanwhile, on a terminal or if `verbose`."""
-    if not (verbose or sys.stderr.isatty()):
+    """Show a progress bar if kernels are compiled: on a terminal, in a notebook, or if `verbose`."""
+    if not (verbose or sys.stderr.isatty() or "ipykernel" in sys.modules):
         yield
         return
     bar = _CompilationBar()
@@ -77,7 +77,7 @@ class _CompilationBar(Listener):
         self.progress = Progress(
             TextColumn("{task.description}:"),
             BarColumn(),
-            TextColumn("{task.completed} functions"),
+            TextColumn("{task.completed} of about {task.total:.0f} functions"),
             TimeElapsedColumn(),
             console=console,
             transient=console.is_terminal,

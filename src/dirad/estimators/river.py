@@ -7,7 +7,7 @@ from dirad.estimators.continual import PREVALClassifier
 try:
     from river import base
 except ImportError as error:
-    raise ImportError("this adapter needs river: pip install 'dirad[river]'") from error
+    raise ImportError("this adapter needs river: pip install river") from error
 
 
 class RiverPREVAL(base.Classifier):

@@ -34,7 +34,7 @@ def to_dot(model: Estimator, *, number: int | None = None) -> str:
 
 def to_svg(model: Estimator, *, number: int | None = None) -> str:
     """Return the drawing of `to_dot` as SVG. This needs Graphviz's program `dot`."""
-    graphviz = needs("graphviz", "svg")
+    graphviz = needs("graphviz")
     try:
         drawn = graphviz.Source(to_dot(model, number=number)).pipe(format="svg")
     except graphviz.backend.ExecutableNotFound as error:

@@ -34,7 +34,7 @@ class Formula:
     def text(self) -> str:
         """The formulas as plain text, one line per output; SymPy reads the right sides."""
 
-        class Printer(needs("sympy.printing.str", "formula").StrPrinter):
+        class Printer(needs("sympy.printing.str").StrPrinter):
             def _print_Float(self, expr: Any) -> str:
                 return repr(float(expr))
 
@@ -55,7 +55,7 @@ class Formula:
         named = zip(self.symbols, self.inputs, strict=True)
         words = {symbol: latex_input(name, i) for i, (symbol, name) in enumerate(named)}
 
-        class Printer(needs("sympy.printing.latex", "formula").LatexPrinter):
+        class Printer(needs("sympy.printing.latex").LatexPrinter):
             def _print_Float(self, expr: Any) -> str:
                 return _latex_number(float(expr), digits)
 
@@ -78,7 +78,7 @@ class Formula:
 
     def function(self) -> Any:
         """Return a function of NumPy arrays, one argument per input: a list of answers."""
-        sympy = needs("sympy", "formula")
+        sympy = needs("sympy")
         return sympy.lambdify(list(self.symbols), list(self.expressions), "numpy")
 
 
@@ -126,7 +126,7 @@ def formula_text(network: Network, names: Sequence[str] | None = None) -> str:
 
 def _symbols(names: Sequence[str]) -> tuple[Any, ...]:
     """Return one symbol per input; where names would be equal, all get numbers."""
-    sympy = needs("sympy", "formula")
+    sympy = needs("sympy")
     clean = [re.sub(r"\W", "_", name) for name in names]
     clean = [name if re.match(r"[^\W\d]", name) else f"x_{name}" for name in clean]
     doubles = len(set(clean)) < len(clean)
@@ -170,7 +170,7 @@ def _values(program: Program, symbols: Sequence[Any]) -> list[Any]:
 
     Factors stay outside brackets: SymPy would round them when it multiplies out.
     """
-    distribute = needs("sympy.core.parameters", "formula").distribute
+    distribute = needs("sympy.core.parameters").distribute
     values = list(symbols)
     with distribute(False):
         for _, step in program.nodes:
@@ -179,7 +179,7 @@ def _values(program: Program, symbols: Sequence[Any]) -> list[Any]:
 
 
 def _of_step(step: Node | Pooling, values: Sequence[Any]) -> list[Any]:
-    sympy = needs("sympy", "formula")
+    sympy = needs("sympy")
 
     def number(x: float) -> Any:
         return sympy.Integer(int(x)) if abs(x) == 1.0 else sympy.Float(x, DIGITS)

@@ -25,7 +25,7 @@ def to_onnx(model: Estimator) -> bytes:
     number of the one that answers; a regressor has ``variable`` (samples, columns). The metadata
     contain the names of the features (``inputs``) and the classes (``classes``) as JSON.
     """
-    needs("onnx", "onnx")
+    needs("onnx")
     whole = exported(model)
     graph = _Graph()
     answers, route = _route(graph, whole) if whole.routed else _only(graph, whole)
@@ -43,7 +43,7 @@ def to_onnx(model: Estimator) -> bytes:
 
 def onnx_ends(raw: bytes) -> dict[str, str]:
     """Return names, types and shapes of the inputs and outputs of an ONNX file."""
-    onnx = needs("onnx", "onnx")
+    onnx = needs("onnx")
     graph = onnx.load_from_string(raw).graph
 
     def told(value: Any) -> str:
@@ -61,7 +61,7 @@ class _Graph:
     """Operators and constants, named by their numbers."""
 
     def __init__(self) -> None:
-        self.onnx = needs("onnx", "onnx")
+        self.onnx = needs("onnx")
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.outputs: list[Any] = []

@@ -17,7 +17,7 @@ def pyarrow() -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install 'dirad[parquet]'") from error
+        raise ImportError("Parquet files need pyarrow: pip install pyarrow") from error
     return pyarrow
 
 
