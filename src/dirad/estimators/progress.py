@@ -57,7 +57,7 @@ class ProgressBar:
 
 @contextmanager
 def compilation_progress(verbose: bool = False) -> Iterator[None]:
-    """Show a progress bar if kernels are compiled: on a terminal, in a notebook, or if `verbose`."""
+    """Show a progress bar if kernels are compiled: on a terminal, in a notebook, if `verbose`."""
     if not (verbose or sys.stderr.isatty() or "ipykernel" in sys.modules):
         yield
         return
