@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
+from types import ModuleType
 from typing import Any
 
 # Vectorizes sums but keeps NaN and infinity checks meaningful (fastmath=True would not).
@@ -100,8 +101,8 @@ class PendingKernel:
         self.compiled: Any = None
         self.everyone.append(self)
 
-    def __call__(self, *args: Any) -> Any:
-        return self._load_all()(*args)
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self._load_all()(*args, **named)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -120,10 +121,21 @@ class PendingKernel:
                     one.compiled = _compiled(one.function, one.options)
                 self.everyone.clear()
                 for name, module in list(sys.modules.items()):
-                    if name.partition(".")[0] == __name__.partition(".")[0]:
-                        own = {k: v for k, v in vars(module).items() if type(v) is PendingKernel}
-                        vars(module).update({k: v.compiled for k, v in own.items()})
+                    own_package = name.partition(".")[0] == __name__.partition(".")[0]
+                    if own_package and isinstance(module, ModuleType):
+                        for key, value in list(vars(module).items()):
+                            if type(value) is PendingKernel:
+                                setattr(module, key, value.compiled)
         return self.compiled
+
+
+def _new_lock() -> None:
+    """Begin with a free lock: a thread that held it does not exist in a forked process."""
+    PendingKernel.lock = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)
 
 
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:

@@ -118,7 +118,7 @@ class StreamAnswers(NamedTuple):
             raise ValueError("all models were removed: give more samples")
         if not system.models:
             raise ValueError(
-                "there is no model yet: fewer samples than one batch "
+                "PREVALClassifier has no model yet: fewer samples than one batch "
                 f"({system.settings.l0.batch_size}) were seen; give more, or call finish()"
             )
         return system.bounded(X)

@@ -10,6 +10,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from dirad.immutable import REBUILD
+
 # Locks are kept beside the estimators, not in them: they can be neither copied nor pickled.
 _LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 _GUARD = Lock()
@@ -58,7 +60,8 @@ def writable_copy(state: Any) -> Any:
     Arrays that `joblib.load(..., mmap_mode="r")` maps into memory are read-only, and of another
     type.
     """
-    copies: dict[int, Any] = {id(array): np.array(array) for array in memmaps_in(state, set())}
+    copies: Any = {id(array): np.array(array) for array in memmaps_in(state, set())}
+    copies |= {REBUILD: True} if copies else {}
     return copy.deepcopy(state, copies) if copies else state
 
 

@@ -78,7 +78,7 @@ def route(
     if evaluated and strangers:
         result[novelty > ROUTE_TO_LEARNER_Z] = strangers[-1].number
     by_number = {model.number: model for model in models}
-    candidates = [*(one.model for one in evaluated if one.model.classes), *young]
+    candidates = [*(m for m in models if m.is_calibrated and m.classes), *young]
     for number in np.unique(result).tolist():
         group = [m for m in candidates if m.group == by_number[number].group]
         if group:
@@ -123,7 +123,6 @@ def probabilities(
     there is none, all classes are equally probable.
     """
     result = np.full((len(X), n_classes), 1.0 / max(n_classes, 1))
-    able = [one for one in evaluated if one.model.classes]
     scored = {one.model.number: one for one in evaluated}
     for number in np.unique(route).tolist():
         chosen = np.flatnonzero(route == number)
@@ -131,15 +130,21 @@ def probabilities(
         if model.classes:
             values = own_probabilities(model, scored.get(number), chosen, X)
             write(result, chosen, model, values)
-        elif able:
-            scores = np.full((len(able), len(X)), np.inf)
-            for i, one in enumerate(able):
-                scores[i, one.rows] = one.scores.score
-            best = scores[:, chosen].argmin(axis=0)
-            for i, one in enumerate(able):
-                rows = chosen[best == i]
-                write(result, rows, one.model, own_probabilities(one.model, one, rows, X))
+        else:
+            answer_by_others(result, chosen, [m for m in models if m.is_calibrated], X)
     return result
+
+
+def answer_by_others(
+    result: NDArray, rows: NDArray[np.int64], models: Sequence[Model], X: NDArray
+) -> None:
+    """Let the model with the lowest score among those with classes answer some samples."""
+    able = [model for model in models if model.classes]
+    scores = [model.evaluate(X[rows]) for model in able]
+    if able:
+        best = np.argmin([one.score for one in scores], axis=0)
+        for i, (model, one) in enumerate(zip(able, scores, strict=True)):
+            write(result, rows[best == i], model, one.of(best == i).probabilities)
 
 
 def own_probabilities(

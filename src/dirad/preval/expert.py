@@ -15,6 +15,7 @@ from scipy.special import softmax
 
 from dirad.core.network import Network
 from dirad.history import History
+from dirad.immutable import shared
 from dirad.inference import evaluate, respond
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.calibration import Calibration
@@ -132,7 +133,7 @@ class Evaluator:
             posterior = l0_class_nll(self.l0_outputs(X)).combined(self.evidence_weights)
             probabilities = softmax(-posterior, axis=1) if self.classes else posterior
         else:
-            found = evaluate(self.program, self.scaling.clip_inputs(X))
+            found = evaluate(self.program, X)
             score, errors = found[SCORE][:, 0], found[CLUSTER_ERRORS]
             error = score if self.settings.score == BY_CLUSTER else errors[:, 0]
             probabilities = found.get(OUTPUTS, np.zeros((len(X), 0)))
@@ -149,7 +150,7 @@ class Evaluator:
         if isinstance(self.predictor, LinearPredictor) or self.parts.cluster_columns is None:
             return result
         program = expert_program(self.parts, details=True).only([GATES, CLUSTER_ERRORS])
-        found = evaluate(program, self.scaling.clip_inputs(X))
+        found = evaluate(program, X)
         exponent = self.likelihood_exponent if self.settings.score == BY_CLUSTER else None
         clusters = self.predictor.clusters
         assert clusters is not None  # it has columns
@@ -174,8 +175,8 @@ class Expert:
     phase = STABLE
     is_calibrated = True
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Expert":
-        return self  # immutable: copies of a system share it
+    def __deepcopy__(self, memo: dict[Any, Any]) -> "Expert":
+        return shared(self, memo)
 
     def __repr__(self) -> str:
         l1 = f", L1 with {self.l1.n_parameters:,} parameters" if self.l1 is not None else ""

@@ -77,14 +77,6 @@ class InputScaling:
         """Return the standardized inputs."""
         return (X - self.offset) / self.spread
 
-    def clip_inputs(self, X: NDArray) -> NDArray[np.float64]:
-        """Return inputs clipped to a range in which no product of them overflows."""
-        return np.clip(
-            X,
-            self.offset - MAX_SPREADS * self.spread,
-            self.offset + MAX_SPREADS * self.spread,
-        )
-
     def standardize_and_clip(self, X: NDArray) -> NDArray[np.float64]:
         """Return standardized inputs, clipped so that float32 holds the squares of products."""
         return np.clip(self.standardize(X), -MAX_SPREADS, MAX_SPREADS)

@@ -110,7 +110,7 @@ class Learner:
     def label(
         self, numbers: NDArray[np.int64], y: NDArray[np.int64], threads: int = 1
     ) -> tuple[int, Expert | None]:
-        """Set labels that came late; train now if there are many, or of new classes.
+        """Set late labels, and train if there are many or of new classes.
 
         Returns how many samples were found, and the expert if training is over.
         """
@@ -136,9 +136,8 @@ class Learner:
         """Train until the phase is over, with the samples at hand."""
         if self.l1 is None:
             return self._begin_l1()
-        expert = None
-        while expert is None:
-            expert = self._advance_l1(self.l1, STEPS_AT_ONCE, threads)
+        while (expert := self._advance_l1(self.l1, STEPS_AT_ONCE, threads)) is None:
+            pass
         return expert
 
     @property
@@ -238,7 +237,7 @@ class Learner:
     def _expert(self, predictor: Predictor | LinearPredictor, stats: ErrorStats | None) -> Expert:
         """Return the expert with this predictor, calibrated on held-out samples."""
         if isinstance(predictor, Predictor):
-            self._fit_evidence_weights(predictor)
+            self._fit_evidence_weights(predictor, stats)
         evaluator = self._evaluator(predictor, stats, by_class=True)
         chosen = self.buffer.calibration_mask
         scores = evaluator.evaluate(self.buffer.X[chosen])
@@ -258,7 +257,9 @@ class Learner:
             self.base,
         )
 
-    def _fit_evidence_weights(self, predictor: Predictor | None) -> None:
+    def _fit_evidence_weights(
+        self, predictor: Predictor | None, stats: ErrorStats | None = None
+    ) -> None:
         """Make probabilities as high as answers are right on held-out samples."""
         held = self.buffer.held_out & np.isin(self.buffer.y, self.classes)
         if not held.any() or len(self.classes) < 2:
@@ -267,7 +268,7 @@ class Learner:
         if predictor is None:
             evidence = l0_class_nll(self.l0_outputs(X))
         else:
-            evidence = self._evaluator(predictor).class_nll(X)
+            evidence = self._evaluator(predictor, stats).class_nll(X)
         columns = np.array([self.classes.index(code) for code in self.buffer.y[held]], np.int64)
         self.evidence_weights = fit_evidence_weights(evidence, columns)
 

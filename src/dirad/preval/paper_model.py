@@ -15,6 +15,7 @@ from dirad.core.network import LOGISTIC, Network
 from dirad.growth.adapt import Adaptation, WorkspacePool, new_data
 from dirad.growth.state import new_state
 from dirad.history import History
+from dirad.immutable import shared
 from dirad.inference import evaluate, respond
 from dirad.preval.events import Verdict
 from dirad.preval.expert import GROWING_L0, GROWING_L1, STABLE
@@ -62,8 +63,8 @@ class PaperExpert:
     phase = STABLE
     is_calibrated = True
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "PaperExpert":
-        return self  # immutable: copies of a system share it
+    def __deepcopy__(self, memo: dict[Any, Any]) -> "PaperExpert":
+        return shared(self, memo)
 
     def __repr__(self) -> str:
         return (

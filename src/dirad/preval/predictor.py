@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dirad.core.compose import N_PARAMETERS_PER_GATE
 from dirad.core.network import Network
+from dirad.immutable import shared
 from dirad.inference import node_states, respond
 from dirad.preval.clusters import Clusters
 from dirad.preval.connectivity import is_output, live_nodes
@@ -24,8 +25,8 @@ class L0States:
     spread: NDArray[np.float64]  # (nodes,) by which it is divided then
     earlier: tuple["Predictor", ...] = ()  # models that this one is built on (models="shared")
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "L0States":
-        return self  # immutable: copies share it
+    def __deepcopy__(self, memo: dict[Any, Any]) -> "L0States":
+        return shared(self, memo)
 
     @property
     def n(self) -> int:

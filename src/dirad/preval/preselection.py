@@ -7,7 +7,6 @@ predicts a sample best is nearly always among the likeliest.
 
 import itertools
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +48,8 @@ class Preselection:
         return np.argpartition(self.deviance(X), most - 1, axis=1)[:, :most]
 
     @staticmethod
-    @lru_cache(maxsize=1)
-    def of(experts: tuple[Expert, ...]) -> "Preselection":
-        """Return the preselection of these experts, the same while they are the same."""
+    def of(experts: Sequence[Expert]) -> "Preselection":
+        """Return the preselection of these experts."""
         scalings = [expert.evaluator.scaling for expert in experts]
         return Preselection(
             [expert.number for expert in experts],

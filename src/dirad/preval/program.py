@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dirad.core.compose import GateIndex, index_gates
 from dirad.core.network import Network, output_units
 from dirad.inference import Attached, Builder, InEdges, Signals, joined, plain, silent, weighted
-from dirad.preval.input_units import InputScaling
+from dirad.preval.input_units import MAX_SPREADS, InputScaling
 from dirad.preval.predictor import Predictor
 from dirad.program import OUTPUTS, SCORE, Program, Sums, Transfer
 
@@ -58,9 +58,12 @@ def expert_program(parts: ExpertParts, *, details: bool = False) -> Program:
     """
     builder = Builder(parts.l0.n_inputs)
     inputs = _standardized_nodes(builder, parts, exact=details)
-    l0 = builder.attach(parts.l0, inputs)
+    bounded = inputs
+    if details and parts.scaling is not None:  # products of very large inputs would overflow
+        bounded = builder.block(Transfer.CLIPPED, inputs.sums, constant=MAX_SPREADS)
+    l0 = builder.attach(parts.l0, bounded)
     l1 = parts.l1
-    states = _states(builder, l1, l0, inputs)
+    states = _states(builder, l1, l0, inputs, bounded)
     gates = _gates(builder, l1, states)
     results = {L0: _from(l0.outputs, parts.first_output), GATES: gates}
     target_states = states.take(l1.targets)
@@ -116,18 +119,22 @@ def _standardized_nodes(builder: Builder, parts: ExpertParts, *, exact: bool) ->
 # ---------------------------------------------------------------- L1
 
 
-def _states(builder: Builder, l1: Predictor, l0: Attached, inputs: Signals) -> Signals:
+def _states(
+    builder: Builder, l1: Predictor, l0: Attached, inputs: Signals, bounded: Signals
+) -> Signals:
     """Return the states that L1 sees: those of L0's nodes, and earlier predictions of inputs."""
     before: list[Signals] = []
     for one in l1.states.earlier:
-        states = _states_given(one, builder.attach(one.states.network, inputs), before)
+        earlier = builder.attach(one.states.network, bounded)
+        states = _states_given(one, earlier, inputs, before)
         before.append(_input_predictions(builder, one, states))
-    return _states_given(l1, l0, before)
+    return _states_given(l1, l0, inputs, before)
 
 
-def _states_given(l1: Predictor, l0: Attached, before: list[Signals]) -> Signals:
+def _states_given(l1: Predictor, l0: Attached, inputs: Signals, before: list[Signals]) -> Signals:
     seen = l1.states
-    own = l0.states.take(seen.nodes).less(seen.offset, over=seen.spread)
+    units = l0.states.take(np.arange(seen.network.n_inputs, len(l0.states.value)))
+    own = joined(inputs, units).take(seen.nodes).less(seen.offset, over=seen.spread)
     spread = seen.spread[: seen.network.n_inputs]
     return joined(own, *(part.times(1.0 / spread) for part in before))
 

@@ -35,6 +35,8 @@ MAX_IDLE_UNCALIBRATED = 20  # after which a learner of a few stray samples is re
 class System:
     """The models, and the flow of batches and samples among them."""
 
+    _preselected: Preselection | None = None  # computed when it is needed
+
     def __init__(
         self, n_inputs: int, n_classes: int, settings: Settings, *, seed: int = 0, threads: int = 1
     ) -> None:
@@ -75,10 +77,10 @@ class System:
 
     def model(self, number: int) -> Model:
         """Return a model by its number, which never changes."""
-        for model in self.models:
-            if model.number == number:
-                return model
-        raise ValueError(f"there is no model {number}: it was removed, or never opened")
+        found = next((model for model in self.models if model.number == number), None)
+        if found is None:
+            raise ValueError(f"there is no model {number}: it was removed, or never opened")
+        return found
 
     @property
     def n_parameters(self) -> int:
@@ -124,9 +126,8 @@ class System:
     def learn(self, X: NDArray, y: NDArray[np.int64], *, until_stable: bool = False) -> int:
         """Learn whole batches in order; return how many samples were taken.
 
-        X is (n, inputs), y are class codes from 0, and UNLABELLED where no label is known. Samples
-        that do not fill a batch are left. With `until_stable`, learning stops when no model is
-        trained any more.
+        X is (n, inputs), y are class codes, or UNLABELLED. Samples that do not fill a batch are
+        left. With `until_stable`, learning stops when no model is trained any more.
         """
         size = self.settings.l0.batch_size
         start = 0
@@ -163,7 +164,10 @@ class System:
         experts = self.experts
         if len(experts) <= MIN_EXPERTS or self.settings.models == "shared":
             return None
-        return Preselection.of(tuple(experts))
+        known = self._preselected
+        if known is None or known.numbers != tuple(expert.number for expert in experts):
+            known = self._preselected = Preselection.of(experts)
+        return known
 
     def _apply(
         self,
@@ -235,10 +239,7 @@ class System:
         return model.group
 
     def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> int:
-        """Set labels that came late; return for how many the sample is still kept.
-
-        Samples are numbered from 0 as they were taken.
-        """
+        """Set late labels of samples, numbered as they were taken; return how many are kept."""
         self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
         total = 0
         for model in self.learners:
@@ -349,7 +350,7 @@ class System:
     # ---------------------------------------------------------------- answers
 
     def bounded(self, X: NDArray) -> NDArray:
-        """Return inputs clipped to what float64 arithmetic can hold; ordinary ones unchanged."""
+        """Return inputs clipped to what float64 arithmetic can hold."""
         return self.units.clip(X)
 
     def evaluate(self, X: NDArray) -> list[Evaluated]:
@@ -357,13 +358,12 @@ class System:
         preselection = self._preselection()
         if preselection is None:
             return [Evaluated.by(model, X) for model in self.calibrated]
-        everything = np.arange(len(X))
         chosen = dict(
             zip(preselection.numbers, preselection.rows(X, EXPERTS_PER_SAMPLE), strict=True)
         )
         result = []
         for model in self.calibrated:
-            rows = chosen.get(model.number, everything)
+            rows = chosen.get(model.number, np.arange(len(X)))
             if len(rows):
                 result.append(Evaluated(model, rows, model.evaluate(X[rows])))
         return result

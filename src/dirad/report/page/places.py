@@ -53,7 +53,7 @@ def place_nodes(network: Network, edges: Sequence[Edge], shape: tuple[int, int] 
     right = max((x for x, _ in first.values()), default=0.0)
     if shape is not None:
         right = (shape[1] - 1) * PIXEL
-    span = max(heights.values()) - min(heights.values())
+    span = max(heights.values(), default=0.0) - min(heights.values(), default=0.0)
     gap = COLUMN * max(1.0, span / 900)  # steep edges are hard to follow
     place = dict(first)
     for i, column in enumerate(nodes[1:], start=1):
@@ -72,14 +72,14 @@ def _heights(
     height = {node: -y for node, (_, y) in first.items()}
     room = dict.fromkeys(height, INPUT_PITCH / 2)
     room |= {n: NODE_PITCH / 2 if n >= 0 else WAY / 2 for column in nodes[1:] for n in column}
-    tallest = max(2 * sum(room[node] for node in column) for column in nodes[1:])
+    tallest = max((2 * sum(room[node] for node in column) for column in nodes[1:]), default=0.0)
     span = max(tallest, 0.8 * (max(height.values(), default=0) - min(height.values(), default=0)))
     for column in nodes[1:]:
         pitch = min(span / max(len(column), 1), 4 * NODE_PITCH)
         for i, node in enumerate(column):
             height[node] = pitch * ((len(column) - 1) / 2 - i)
     if not few and sum(map(len, nodes[1:-1])) <= FEW_HIDDEN:
-        lift(nodes[1:-1], height, max(height.values()) + NODE_PITCH, NODE_PITCH)
+        lift(nodes[1:-1], height, max(height.values(), default=0.0) + NODE_PITCH, NODE_PITCH)
     else:
         relax(nodes, segments, height, room, {0, len(nodes) - 1}, (-span / 2, span / 2))
     return height
