@@ -16,7 +16,7 @@ from scipy.stats import beta
 from dirad.engine import Progress, run_all
 from dirad.estimators import PREVALClassifier
 from dirad.preval.events import LEARNING, MIXED, NEW
-from dirad.preval.expert import STABLE
+from dirad.preval.expert import PHASE_STABLE
 from dirad.preval.settings import PRESETS
 from dirad.streams.averages import mean, standard_error
 
@@ -131,7 +131,7 @@ def p_values(
     adapting: list[float] = []
     half = len(X) // 2
     for start in range(0, half, BATCH_SIZE):
-        adapts = start > 0 and learner.models_[0].phase != STABLE
+        adapts = start > 0 and learner.models_[0].phase != PHASE_STABLE
         learner.partial_fit(X[start : start + BATCH_SIZE], y[start : start + BATCH_SIZE])
         if adapts and learner.reports_[-1].kind != LEARNING:
             adapting.append(rounded(learner.reports_[-1].p))

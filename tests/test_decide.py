@@ -10,7 +10,7 @@ from dirad.preval.buffer import UNLABELLED
 from dirad.preval.calibration import RARE_CLASS_KEY, calibrate
 from dirad.preval.decide import Judgement, Known, Mixed, New, NotCalibrated, decide, one_per_group
 from dirad.preval.events import Verdict
-from dirad.preval.expert import GROWING_L0, STABLE, Scores
+from dirad.preval.expert import GROWING_L0, PHASE_STABLE, Scores
 from streams import SETTINGS
 
 DEFAULT = SETTINGS["default"]
@@ -25,7 +25,7 @@ def usual(n):
     return ndtri((np.arange(n) + 0.5) / n)
 
 
-def judgement(number, logs, *, wrong=None, group=None, classes=(0, 1), phase=STABLE, **p):
+def judgement(number, logs, *, wrong=None, group=None, classes=(0, 1), phase=PHASE_STABLE, **p):
     """Return what a model makes of samples with these errors, of which some labels are wrong."""
     n = len(logs)
     nothing = np.zeros(n, np.int64)
@@ -127,7 +127,7 @@ def test_a_label_that_only_one_model_predicts_speaks_for_it():
 
 def test_what_an_expert_without_classes_knows_is_learned_again_when_labels_come():
     y = np.zeros(50, np.int64)
-    for phase, again in ((STABLE, True), (GROWING_L0, False)):
+    for phase, again in ((PHASE_STABLE, True), (GROWING_L0, False)):
         one = judgement(4, usual(50), classes=(), phase=phase)
         found = decided(one, y=y)
         assert isinstance(found, New) == again

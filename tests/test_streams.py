@@ -14,7 +14,7 @@ from dirad import cli
 from dirad.cli.stream import view_of
 from dirad.datasets import Dataset
 from dirad.plot.timeline import draw_timeline
-from dirad.preval.events import Event, Journal
+from dirad.preval.events import Journal, ModelEvent
 from dirad.streams import detection, kinds, summary
 from dirad.streams import run as streams
 from dirad.streams.detection import MISSED, Part
@@ -198,7 +198,7 @@ class Fake:
         new = not any(c in self.tasks for c in true)
         if new:
             self.models.append(SimpleNamespace(number=len(self.models), phase="stable"))
-            self.journal.events.append(Event(batch, "opened", self.models[-1].number))
+            self.journal.events.append(ModelEvent(batch, "opened", self.models[-1].number))
         found = {self.tasks.setdefault(c, len(self.models) - 1) for c in true}
         kind = "new" if new else "mixed" if len(found) > 1 else "known"
         model = -1 if kind == "mixed" else found.pop()
@@ -273,7 +273,7 @@ def told(tasks, models, verdicts=None, accuracies=None):
 
 
 def opened(*batches):
-    return [Event(batch, "opened", number) for number, batch in enumerate(batches)]
+    return [ModelEvent(batch, "opened", number) for number, batch in enumerate(batches)]
 
 
 def test_a_perfect_learner():
@@ -320,10 +320,10 @@ def test_a_task_that_was_missed_has_a_home_but_is_not_opened_again():
 
 def test_a_model_that_was_merged_has_an_heir():
     moments = told("001122110", "001122000")
-    merged = [*opened(0, 2, 4), Event(5, "merged", 0, {"model": 1})]
+    merged = [*opened(0, 2, 4), ModelEvent(5, "merged", 0, {"model": 1})]
     assert [visit.home for visit in detection.visits(moments, merged)] == [-1, -1, -1, 0, 0]
     assert detection.detection(moments, merged).delays == [0, 0, 0, MISSED]
-    removed = [*opened(0, 2, 4, 6), Event(5, "removed", 1)]
+    removed = [*opened(0, 2, 4, 6), ModelEvent(5, "removed", 1)]
     found = detection.detection(told("00112211", "00112233"), removed)
     assert found == ([0, 0, 0], 0, 0, 0)  # there was nothing left to go back to
     assert detection.undone(merged) == detection.undone(removed) == 1
@@ -477,9 +477,9 @@ def test_the_timeline_shows_every_kind_of_moment(tmp_path):
     moments = told(["0", "0", "1", "1", *mixed], "0011·2", "nlnkmn")
     events = [
         *opened(0, 2, 5),
-        Event(2, "stable", 0),
-        Event(6, "removed", 2),
-        Event(4, "merged", 0, {"model": 1}),
+        ModelEvent(2, "stable", 0),
+        ModelEvent(6, "removed", 2),
+        ModelEvent(4, "merged", 0, {"model": 1}),
     ]
     figure = draw_timeline(moments, [[3, 4], [5, 6], [0, 1], [2, 7]], events)
     figure.savefig(tmp_path / "timeline.png")

@@ -114,7 +114,7 @@ def _run_streams(
     if watch_first:
         kind, preset, seed, data, tasks, per_task = jobs[0]
         shown = new_stream(kind, data, seed, tasks, per_task)
-        with View(shown, common) as view:
+        with LiveView(shown, common) as view:
             runs.append(run_stream(shown, preset, seed, data, view.add))
     if len(runs) < len(jobs):
         with progress_bar(common, "stream") as progress:
@@ -167,7 +167,7 @@ def _timelines(runs: Sequence["StreamRun"], kind: str, seed: int) -> dict[str, "
     }
 
 
-class View:
+class LiveView:
     """A stream as it passes: strips of its tasks and models, and the last batches in a table."""
 
     def __init__(self, stream: "Stream", common: Common) -> None:
@@ -175,7 +175,7 @@ class View:
         self.moments: list[Moment] = []
         self.live = Live(console=stderr(common), refresh_per_second=8, transient=True)
 
-    def __enter__(self) -> "View":
+    def __enter__(self) -> "LiveView":
         self.live.__enter__()
         return self
 

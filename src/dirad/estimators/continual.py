@@ -20,7 +20,7 @@ from dirad.estimators.stream_checks import (
 from dirad.estimators.stream_state import StreamAnswers, StreamState
 from dirad.estimators.transaction import locked, transaction, writable_copy
 from dirad.preval.choice import new_system
-from dirad.preval.events import Event, Report
+from dirad.preval.events import ModelEvent, Report
 
 MAX_PASSES = 200  # over the data, that `fit` makes for a paper model to become stable
 
@@ -76,7 +76,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : array of all classes seen, sorted
     models_ : list of the models, oldest first
-    events_ : list of `Event`: the batch in which a model was opened, became stable, was chosen
+    events_ : list of `ModelEvent`: the batch in which a model was opened, became stable, was chosen
     reports_ : list of `Report`: for each batch, whether it was known, new or mixed
     n_samples_seen_ : int, samples so far; `label` uses their numbers
     n_parameters_ : int, numbers stored in all models
@@ -336,7 +336,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         return checked_inputs(self, X, reset=False)
 
     @property
-    def events_(self) -> list[Event]:
+    def events_(self) -> list[ModelEvent]:
         """The batches in which models were opened, became stable or were chosen, and the evidence.
 
         A batch is `batch_size` samples, however the stream is divided into calls. The last 10,000

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from dirad.export.c_source import Parts, Table, real, scratch, table, unsigned
+from dirad.export.c_source import ConstantTable, Parts, real, scratch, table, unsigned
 from dirad.export.exported import Exported
 from dirad.export.fixed_point import (
     MODULATION,
@@ -130,7 +130,7 @@ def _copies(program: Program, made: FixedProgram) -> list[str]:
     ]
 
 
-def _inputs(made: FixedProgram, fixed: Fixed) -> tuple[list[Table], list[tuple[str, str]]]:
+def _inputs(made: FixedProgram, fixed: Fixed) -> tuple[list[ConstantTable], list[tuple[str, str]]]:
     """Return how a float is converted into an input: by one range for all, or by tables."""
     columns = {
         "FRACTION": [str(own.fraction) for own in made.inputs],
@@ -148,7 +148,7 @@ def _terms(made: FixedProgram) -> list[FixedTerm]:
     return [t for step in made.steps if isinstance(step, FixedNode) for t in step.terms]
 
 
-def _tables(made: FixedProgram, bits: int) -> Iterator[Table]:
+def _tables(made: FixedProgram, bits: int) -> Iterator[ConstantTable]:
     terms = _terms(made)
     yield table(f"int{bits}_t", "weight", (w for term in terms for w in term.weights))
     yield unsigned("source", (s for term in terms for s in term.sources))

@@ -5,7 +5,7 @@ from itertools import groupby
 
 import numpy as np
 
-from dirad.export.c_source import Parts, Table, real, scratch, table, unsigned
+from dirad.export.c_source import ConstantTable, Parts, real, scratch, table, unsigned
 from dirad.export.exported import Exported
 from dirad.program import Block, Pooling, Program, Sums, Transfer, stacked
 
@@ -132,7 +132,7 @@ def _constants(program: Program) -> list[float]:
     ]
 
 
-def _tables(programs: Sequence[Program]) -> Iterator[Table]:
+def _tables(programs: Sequence[Program]) -> Iterator[ConstantTable]:
     sums = stacked(*map(_sums, programs))
     yield table("float", "weight", map(real, sums.weight.tolist()))
     yield unsigned("source", sums.source.tolist())

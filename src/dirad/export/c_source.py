@@ -19,7 +19,7 @@ class CSize(NamedTuple):
     ram: int  # scratch, on the stack during a call
 
 
-class Table(NamedTuple):
+class ConstantTable(NamedTuple):
     """An array of constants."""
 
     type: str
@@ -48,12 +48,12 @@ def _bits(kind: str) -> int:
     return int(found.group()) if found else 0
 
 
-def table(kind: str, name: str, values: Iterable[object]) -> Table:
+def table(kind: str, name: str, values: Iterable[object]) -> ConstantTable:
     """Return a table; an empty one gets a 0, because C has no empty arrays."""
-    return Table(kind, name, tuple(str(value) for value in values) or ("0",))
+    return ConstantTable(kind, name, tuple(str(value) for value in values) or ("0",))
 
 
-def unsigned(name: str, values: Iterable[int]) -> Table:
+def unsigned(name: str, values: Iterable[int]) -> ConstantTable:
     """Return a table of unsigned integers, in the smallest type that holds them."""
     values = list(values)
     most = max(values, default=0)
@@ -103,7 +103,7 @@ class Parts(NamedTuple):
     includes: tuple[str, ...]
     remarks: tuple[str, ...]
     macros: tuple[tuple[str, str], ...]
-    tables: tuple[Table, ...]
+    tables: tuple[ConstantTable, ...]
     functions: str  # source of the transfers and programs
     copies: tuple[Sequence[str], ...]  # for each program, expressions of its outputs
     scores: tuple[str, ...]  # for each program, the expression of its score; empty for one program
@@ -291,7 +291,7 @@ def _n_scratch(whole: Exported) -> int:
     return max(m.program.n_values - m.program.n_inputs for m in whole.members)
 
 
-def _tables(whole: Exported, parts: Parts) -> list[Table]:
+def _tables(whole: Exported, parts: Parts) -> list[ConstantTable]:
     routing = [unsigned("answered_by", (m.answered_by for m in whole.members))]
     return [*parts.tables, *(routing if whole.routed else [])]
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dirad.estimators import PREVALClassifier
-from dirad.preval.expert import STABLE, Expert
+from dirad.preval.expert import PHASE_STABLE, Expert
 from dirad.preval.paper_model import PaperExpert
 
 Model = Expert | PaperExpert
@@ -15,7 +15,7 @@ def finished_models(classifier: PREVALClassifier) -> list[Model]:
     if not models:
         raise ValueError("the system has no model yet: give it samples, then call finish()")
     for model in models:
-        if model.phase != STABLE:
+        if model.phase != PHASE_STABLE:
             raise ValueError(
                 f"model {model.number} is still adapting ({model.phase}): call finish() first"
             )

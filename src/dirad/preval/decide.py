@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.calibration import Calibration, ScoreSum, sidak, two_sided
 from dirad.preval.events import Verdict
-from dirad.preval.expert import STABLE, Expert, Scores
+from dirad.preval.expert import PHASE_STABLE, Expert, Scores
 from dirad.preval.learner import Learner
 from dirad.preval.settings import Settings
 
@@ -86,7 +86,7 @@ def judge(model: Model, X: NDArray, y: NDArray[np.int64] | None = None) -> Judge
     p_labels = float("nan")
     if labelled.any():
         # A finished model that learned no class does not know what labels mean.
-        without_classes = model.phase == STABLE and not model.classes
+        without_classes = model.phase == PHASE_STABLE and not model.classes
         p_labels = 0.0 if without_classes else calibration.p_labels(y[labelled], wrong[labelled])
         p = sidak(min(p_inputs, p_labels))
     limit = 1.0 - settings.false_alarms
@@ -153,7 +153,9 @@ def split(
     told = labels_are_decisive(judgements, y, wrong, normal_scores, p_errors, false_alarms)
     novel = novel_samples(normal_scores, wrong, told)
     # An expert that learned no class cannot learn one: what it knows is learned again.
-    untaught = np.array([one.model.phase == STABLE and not one.model.classes for one in judgements])
+    untaught = np.array(
+        [one.model.phase == PHASE_STABLE and not one.model.classes for one in judgements]
+    )
     if (labelled & untaught[place]).any():
         return New(model, novel | untaught[place], p_new)
     if p >= false_alarms and not novel.all():

@@ -27,7 +27,7 @@ class Verdict(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Event:
+class ModelEvent:
     """Something that happened to a model, and why."""
 
     batch: int  # batches seen before it
@@ -38,6 +38,9 @@ class Event:
     def __str__(self) -> str:
         why = f" ({self.evidence['reason']})" if "reason" in self.evidence else ""
         return f"batch {self.batch}: model {self.model} {self.kind}{why}"
+
+
+Event = ModelEvent  # the former name, for one version
 
 
 class Report(NamedTuple):
@@ -57,14 +60,14 @@ class Report(NamedTuple):
 class Journal:
     """The events and reports of a stream, and how much of it was seen."""
 
-    events: list[Event] = field(default_factory=list)
+    events: list[ModelEvent] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)  # one per batch
     batches: int = 0  # seen
     samples: int = 0  # seen
 
     def record(self, kind: str, model: int, evidence: dict[str, Any] | None = None) -> None:
         """Record an event; of very many the last are kept."""
-        self.events.append(Event(self.batches, kind, model, evidence or {}))
+        self.events.append(ModelEvent(self.batches, kind, model, evidence or {}))
         del self.events[:-MAX_RECORDS]
 
     def report(self, kind: str, model: int, p: float = NO_P_VALUE) -> None:

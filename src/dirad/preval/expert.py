@@ -43,7 +43,7 @@ MIN_ERROR = 1e-12  # added to mean squared errors, whose logarithm is taken
 # The error of a sample counts as the likelihood error^(−n/2) of n normal errors of unknown
 # variance; beyond some 16 inputs errors are correlated, and more of them add no information.
 MAX_LIKELIHOOD_EXPONENT = 8.0
-GROWING_L0, GROWING_L1, STABLE = "L0", "L1", "stable"  # phases of a model
+GROWING_L0, GROWING_L1, PHASE_STABLE = "L0", "L1", "stable"  # phases of a model
 
 
 class Scores(NamedTuple):
@@ -172,7 +172,7 @@ class Expert:
     inherited: int  # parameters of L0 that belong to the model that this one is built on
     base: "Expert | None" = None  # that model (models="shared")
 
-    phase = STABLE
+    phase = PHASE_STABLE
     is_calibrated = True
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> "Expert":

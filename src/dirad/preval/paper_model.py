@@ -18,7 +18,7 @@ from dirad.history import History
 from dirad.immutable import shared
 from dirad.inference import evaluate, respond
 from dirad.preval.events import Verdict
-from dirad.preval.expert import GROWING_L0, GROWING_L1, STABLE
+from dirad.preval.expert import GROWING_L0, GROWING_L1, PHASE_STABLE
 from dirad.preval.l1 import L1Training, new_l1
 from dirad.preval.predictor import Predictor, fit_state_scaling
 from dirad.preval.program import BY_CONFLICTS, RESIDUALS, ExpertParts, expert_program
@@ -60,7 +60,7 @@ class PaperExpert:
     error_stats: ErrorStats
     temperature: float  # by which probabilities are calibrated
 
-    phase = STABLE
+    phase = PHASE_STABLE
     is_calibrated = True
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> "PaperExpert":

@@ -57,7 +57,7 @@ class Row(Codec):
         return tuple(codec.unpack(item, store, f"{path}/{i}") for i, (codec, item) in both)
 
 
-class Table(Codec):
+class Dictionary(Codec):
     """A dictionary, by keys of one kind."""
 
     def __init__(self, key: Codec, value: Codec) -> None:

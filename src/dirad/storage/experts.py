@@ -19,6 +19,7 @@ from dirad.preval.validation import ErrorStats
 from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Real
 from dirad.storage.composites import (
     Columns,
+    Dictionary,
     Later,
     List,
     Maybe,
@@ -26,7 +27,6 @@ from dirad.storage.composites import (
     OneOf,
     Row,
     Shared,
-    Table,
     without_init,
 )
 from dirad.storage.networks import (
@@ -250,7 +250,7 @@ CALIBRATION = Object(
         "mean": Array(REAL, "rows"),
         "deviation": Array(REAL, "rows"),
         "samples": Array(INT, "rows"),
-        "label_errors": Table(Int(), Row(Real(), Real())),
+        "label_errors": Dictionary(Int(), Row(Real(), Real())),
     },
     check_calibration,
 )

@@ -10,7 +10,7 @@ from dirad.preval.buffer import Buffer
 from dirad.preval.calibration import ScoreSum
 from dirad.preval.choice import ContinualSystem
 from dirad.preval.duplicates import Agreement
-from dirad.preval.events import KNOWN, LEARNING, MIXED, NEW, Event, Journal, Report
+from dirad.preval.events import KNOWN, LEARNING, MIXED, NEW, Journal, ModelEvent, Report
 from dirad.preval.expert import Expert
 from dirad.preval.l0 import L0Training
 from dirad.preval.learner import Early, Learner
@@ -20,6 +20,7 @@ from dirad.preval.paper_model import PaperExpert, PaperLearner
 from dirad.preval.system import System
 from dirad.storage.codecs import Array, ArrayStore, Codec, Plain, Real, Text
 from dirad.storage.composites import (
+    Dictionary,
     Later,
     List,
     Maybe,
@@ -27,7 +28,6 @@ from dirad.storage.composites import (
     OneOf,
     Row,
     Shared,
-    Table,
     without_init,
 )
 from dirad.storage.experts import (
@@ -200,7 +200,7 @@ PAPER_LEARNER = Object(
 
 # ------------------------------------------------------------------ the journal
 
-EVENT = Object(Event, {"batch": COUNT, "kind": Text(), "model": COUNT, "evidence": Plain()})
+EVENT = Object(ModelEvent, {"batch": COUNT, "kind": Text(), "model": COUNT, "evidence": Plain()})
 
 
 class Events(Codec):
@@ -208,11 +208,11 @@ class Events(Codec):
 
     events = List(EVENT)
 
-    def pack(self, value: Sequence[Event], store: ArrayStore, path: str) -> str:
+    def pack(self, value: Sequence[ModelEvent], store: ArrayStore, path: str) -> str:
         text = json.dumps(self.events.pack(value, store, path), allow_nan=False)
         return store.put(path, np.frombuffer(text.encode(), np.uint8))
 
-    def unpack(self, packed: Any, store: ArrayStore, path: str) -> list[Event]:
+    def unpack(self, packed: Any, store: ArrayStore, path: str) -> list[ModelEvent]:
         if isinstance(packed, str):
             text = Array(np.uint8, "n").unpack(packed, store, path).tobytes()
             packed = json.loads(text)
@@ -273,7 +273,7 @@ SYSTEM_FIELDS: dict[str, Codec] = {
     "latest": Maybe(COUNT),
 }
 SCORE_SUM = Object(ScoreSum, {"total": Real(), "rows": Array(INT, "rows")})
-AGREEMENT = Object(Agreement, {"pairs": Table(Row(COUNT, COUNT), Row(SCORE_SUM, SCORE_SUM))})
+AGREEMENT = Object(Agreement, {"pairs": Dictionary(Row(COUNT, COUNT), Row(SCORE_SUM, SCORE_SUM))})
 OUR_SYSTEM = Object(
     without_init(System),
     SYSTEM_FIELDS
@@ -281,7 +281,7 @@ OUR_SYSTEM = Object(
         "models": List(OneOf({"learner": (Learner, LEARNER), "expert": (Expert, EXPERT)})),
         "units": UNITS,
         "agreement": AGREEMENT,
-        "last_used": Table(COUNT, COUNT),
+        "last_used": Dictionary(COUNT, COUNT),
     },
     check_system,
 )

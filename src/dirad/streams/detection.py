@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dirad.preval.events import Event
+from dirad.preval.events import ModelEvent
 from dirad.streams.averages import mean
 from dirad.streams.follow import Moment
 
@@ -88,7 +88,7 @@ def switches(moments: Sequence[Moment]) -> list[bool]:
     return result
 
 
-def visits(moments: Sequence[Moment], events: Sequence[Event]) -> list[Visit]:
+def visits(moments: Sequence[Moment], events: Sequence[ModelEvent]) -> list[Visit]:
     """Return what the learner did in each part."""
     switch = switches(moments)
     homes: dict[int, int] = {}
@@ -108,7 +108,7 @@ def visits(moments: Sequence[Moment], events: Sequence[Event]) -> list[Visit]:
     return found
 
 
-def heir(model: int, events: Sequence[Event], batch: int) -> int:
+def heir(model: int, events: Sequence[ModelEvent], batch: int) -> int:
     """Return the model that holds this model's task at a batch: itself, or the one it merged into.
 
     -1 if it was removed.
@@ -121,7 +121,7 @@ def heir(model: int, events: Sequence[Event], batch: int) -> int:
     return model
 
 
-def detection(moments: Sequence[Moment], events: Sequence[Event]) -> Detection:
+def detection(moments: Sequence[Moment], events: Sequence[ModelEvent]) -> Detection:
     """Return how changes were noticed.
 
     A model by whose opening a change is noticed is right, unless one was opened for the task before
@@ -139,7 +139,7 @@ def detection(moments: Sequence[Moment], events: Sequence[Event]) -> Detection:
     )
 
 
-def undone(events: Sequence[Event]) -> int:
+def undone(events: Sequence[ModelEvent]) -> int:
     """Return how many models were removed or merged into another."""
     return sum(event.kind in ("removed", "merged") for event in events)
 

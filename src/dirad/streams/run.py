@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from dirad.datasets import Dataset, load_fashion_mnist, load_mnist, small_digits
 from dirad.preval.choice import new_system
-from dirad.preval.events import Event
+from dirad.preval.events import ModelEvent
 from dirad.preval.settings import PRESETS, Settings
 from dirad.streams.detection import (
     detection,
@@ -57,7 +57,7 @@ class StreamRun(NamedTuple):
     scores: StreamScores
     classes: list[list[int]]  # of each task
     moments: list[Moment]
-    events: list[Event]
+    events: list[ModelEvent]
 
 
 @cache
