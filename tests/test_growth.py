@@ -190,8 +190,8 @@ def test_the_twin_of_algorithm_1_meets_every_process():
 def test_a_node_made_in_this_step_is_not_yet_a_source():
     """Its row of the workspace still holds what was there before."""
     network = with_capacity(new_network(1, 2), 4, 8)
-    network.edges[0] = (0, 0, 0.5, -1, 0)
-    network.edges[1] = (0, 2, 0.0, -1, 0)
+    network.edges[0] = (0, 0, 0.5, 0)
+    network.edges[1] = (0, 2, 0.0, 0)
     network.counts[N_EDGES] = 2
     X = np.array([[1.0], [1.0], [-1.0], [-1.0]])
     y = np.array([[0, 0.4], [1, 0.6], [0, 0.4], [1, 0.6]])  # the first output asks for more
@@ -510,9 +510,9 @@ def test_the_rate_falls_to_0_while_settling():
 def gains(rule, start, steps, weight=0.5):
     """Return K of one node, step by step."""
     network = with_capacity(new_network(1, 1), 2, 2)
-    network.units[1] = (MODULATORY, -1, start, -1, 0)
+    network.units[1] = (MODULATORY, -1, start, 0)
     network.counts[N_UNITS] = 2
-    network.edges[0] = (2, 0, weight, -1, 0)
+    network.edges[0] = (2, 0, weight, 0)
     network.counts[N_EDGES] = 1
     state, plan = state_of(network), new_plan(network)
     result = []
@@ -588,8 +588,8 @@ def test_zero_weights_are_perturbed_as_if_sample_by_sample(in_exhaustion):
 
 def test_a_zero_weight_edge_is_protected_for_5_steps():
     network = with_capacity(new_network(2, 1), 2, 4)
-    network.edges[0] = (0, 0, 0.0, -1, 0)
-    network.edges[1] = (1, 0, 0.5, -1, 0)
+    network.edges[0] = (0, 0, 0.0, 0)
+    network.edges[1] = (1, 0, 0.5, 0)
     network.counts[N_EDGES] = 2
     state, plan, log = state_of(network, step=10), new_plan(network), new_log()
     state.edge_life["born"][0] = 10
@@ -627,7 +627,7 @@ def test_a_childless_node_goes_by_chance(chance):
     network.edges["term"][:n] = 2 * np.arange(1, n + 1)
     network.edges["weight"][:n] = 1.0
     # The last node has a child.
-    network.edges[n] = (1 + n, 0, 0.5, -1, 0)
+    network.edges[n] = (1 + n, 0, 0.5, 0)
     network.counts[N_EDGES] = n + 1
     state, log = state_of(network), new_log(3 * n)
     plan = new_plan(network)
@@ -642,9 +642,9 @@ def test_a_childless_node_goes_by_chance(chance):
 
 def test_frozen_parts_are_not_removed():
     network = with_capacity(new_network(1, 1), 2, 4)
-    network.units[1] = (MODULATORY, -1, 1.0, -1, 1)
+    network.units[1] = (MODULATORY, -1, 1.0, 1)
     network.counts[N_UNITS] = 2
-    network.edges[0] = (0, 0, 0.0, -1, 1)
+    network.edges[0] = (0, 0, 0.0, 1)
     network.counts[N_EDGES] = 1
     state, plan = state_of(network), new_plan(network)
     assert (

@@ -146,17 +146,17 @@ def test_many_answers_of_which_a_few_are_read_are_no_failure(folder, tmp_path):
 WARNING = """
 import sys, warnings
 import numpy as np
-import dirad
 from dirad.cli import main
+from dirad.estimators.answering import ClassAnswers
 
-def predict(self, X, predict=dirad.DIRADClassifier.predict):
+def predict(self, X, predict=ClassAnswers.predict):
     np.array([1e308]) * 10
     warnings.warn("will be gone", DeprecationWarning, stacklevel=2)
     warnings.warn("the third\\nrow is \\x1b[31m odd", stacklevel=2)
     exec("import warnings; warnings.warn('not of ours')", {"__name__": "sklearn.other"})
     return predict(self, X)
 
-dirad.DIRADClassifier.predict = predict
+ClassAnswers.predict = predict
 main()
 """
 

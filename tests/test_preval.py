@@ -186,12 +186,17 @@ def test_statistics_equal_a_naive_twin(n, nodes, seed):
     assert max_invalid_share(known, 0.2) == pytest.approx(1.2 * known.invalid_share)
 
 
-def test_above_five_sixths_the_papers_rule_cannot_fire():
+def test_a_batch_without_a_valid_sample_is_new_whatever_the_share_of_invalid_ones():
+    """The paper's limit alone, (1 + ε)·R_IS, would exceed 1 here."""
     rng = np.random.default_rng(0)
     errors = rng.exponential(size=(100, 150))
     known = error_stats(errors, 1.5, 0.01)
     assert known.invalid_share > 5 / 6
-    assert max_invalid_share(known, 0.2) > 1.0 >= invalid(1e9 + errors, known, 1.5, 0.01).mean()
+    assert 1.2 * known.invalid_share > 1.0
+    limit = max_invalid_share(known, 0.2)
+    assert invalid(1e9 + errors, known, 1.5, 0.01).mean() > limit
+    mixed = np.concatenate([1e9 + errors[1:], np.zeros((1, 150))])
+    assert invalid(mixed, known, 1.5, 0.01).mean() <= limit
 
 
 def test_the_temperature_makes_probabilities_true():
@@ -333,9 +338,9 @@ def test_novelty_is_higher_for_what_was_never_seen():
 def test_conflicts_show_where():
     system = learned("default", [0, 1])
     X = samples(0, 200, seed=4)[0]
-    usual = system.conflicts(X).mean(axis=0)
+    usual = system.conflicted_inputs(X).mean(axis=0)
     X[:, 3] = 1.0 - X[:, 3]
-    strange = system.conflicts(X)
+    strange = system.conflicted_inputs(X)
     assert strange.shape == X.shape
     routed = system.answer(X).route == 0
     assert strange[routed, 3].mean() > usual[3] + 0.3

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dirad.core.network import EDGE
 from dirad.core.order import LENGTH, new_plan
 from experiments.commands import run as command
 from experiments.scale import clock, models, plan, simulate, tables
@@ -292,10 +293,10 @@ LINEAR = {
 
 def test_the_world_follows_from_the_laws():
     laws = simulate.laws_of(LINEAR)
-    world = simulate.World(models=1000, inputs=10_000, worker_bytes=1.1e9, link_bytes=1e9)
-    assert simulate.model_bytes(laws, world.inputs) == pytest.approx(10 * 10_000 * 40)
+    world = simulate.World(models=1000, inputs=10_000, worker_bytes=0.9e9, link_bytes=1e9)
+    assert simulate.model_bytes(laws, world.inputs) == pytest.approx(10 * 10_000 * EDGE.itemsize)
     found = simulate.routing(laws, world)
-    assert found.workers == 4  # 4 MB a model
+    assert found.workers == 4  # 3.2 MB a model
     assert found.screen_workers == 1  # 80 MB
     assert found.to_all == pytest.approx(4 * 40_000)
     assert found.to_screen == pytest.approx(40_000 + 4 * 1000)
