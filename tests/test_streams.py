@@ -318,7 +318,7 @@ def test_a_task_that_was_missed_has_a_home_but_is_not_opened_again():
     assert found == ([MISSED, 0, 0], 0, 0, 0)
 
 
-def test_a_model_that_was_merged_has_an_heir():
+def test_a_model_that_was_merged_has_a_successor():
     moments = told("001122110", "001122000")
     merged = [*opened(0, 2, 4), ModelEvent(5, "merged", 0, {"model": 1})]
     assert [visit.home for visit in detection.visits(moments, merged)] == [-1, -1, -1, 0, 0]

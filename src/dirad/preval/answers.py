@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.preval.decide import Model
-from dirad.preval.expert import Expert, Scores
+from dirad.preval.expert import Expert, Scores, find_model
 from dirad.preval.learner import Learner
 
 ROUTE_TO_LEARNER_Z = 1.5  # above which a sample goes to a learner that is not calibrated yet
@@ -126,7 +126,7 @@ def probabilities(
     scored = {one.model.number: one for one in evaluated}
     for number in np.unique(route).tolist():
         chosen = np.flatnonzero(route == number)
-        model = next(m for m in models if m.number == number)
+        model = find_model(models, number)
         if model.classes:
             values = own_probabilities(model, scored.get(number), chosen, X)
             write(result, chosen, model, values)

@@ -147,12 +147,13 @@ class Evaluator:
     def class_nll(self, X: NDArray) -> ClassNLL:
         """Return what speaks for each class, before it is weighted."""
         result = l0_class_nll(self.l0_outputs(X))
-        if isinstance(self.predictor, LinearPredictor) or self.parts.cluster_columns is None:
+        parts = None if isinstance(self.predictor, LinearPredictor) else self.parts
+        if parts is None or parts.cluster_columns is None:
             return result
-        program = expert_program(self.parts, details=True).only([GATES, CLUSTER_ERRORS])
+        program = expert_program(parts, details=True).only([GATES, CLUSTER_ERRORS])
         found = evaluate(program, X)
         exponent = self.likelihood_exponent if self.settings.score == BY_CLUSTER else None
-        clusters = self.predictor.clusters
+        clusters = parts.l1.clusters
         assert clusters is not None  # it has columns
         return add_cluster_nll(
             result, clusters, found[GATES], found[CLUSTER_ERRORS], exponent, self.classes
@@ -179,8 +180,7 @@ class Expert:
         return shared(self, memo)
 
     def __repr__(self) -> str:
-        l1 = f", L1 with {self.l1.n_parameters:,} parameters" if self.l1 is not None else ""
-        return f"Model {self.number} (stable): L0 with {self.network.n_edges} edges{l1}"
+        return model_text(self)
 
     @property
     def settings(self) -> Settings:
@@ -272,6 +272,20 @@ class Expert:
         if self.l1 is not None and self.l1.clusters is not None:
             total += self.l1.clusters.n
         return total
+
+
+def model_text(model: Any) -> str:
+    """Return a model in one line: its number, phase and size."""
+    l1 = f", L1 with {model.l1.n_parameters:,} parameters" if model.l1 is not None else ""
+    return f"Model {model.number} ({model.phase}): L0 with {model.network.n_edges} edges{l1}"
+
+
+def find_model(models: Sequence[Any], number: int) -> Any:
+    """Return a model by its number, which never changes."""
+    for model in models:
+        if model.number == number:
+            return model
+    raise ValueError(f"there is no model {number}: it was removed, or never opened")
 
 
 def with_bases(models: Sequence[Any]) -> dict[int, Any]:

@@ -16,7 +16,7 @@ from dirad.history import History
 from dirad.inference import respond
 from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT, UNLABELLED, Buffer
 from dirad.preval.calibration import MIN_CLASS_SHARE, Calibration, calibrate, label_error_counts
-from dirad.preval.expert import GROWING_L0, GROWING_L1, Evaluator, Expert, Scores
+from dirad.preval.expert import GROWING_L0, GROWING_L1, Evaluator, Expert, Scores, model_text
 from dirad.preval.input_units import InputScaling, InputUnits, fit_scaling
 from dirad.preval.l0 import L0Training, new_l0
 from dirad.preval.l1 import L1Training, new_l1
@@ -60,8 +60,7 @@ class Learner:
     error_stats = None  # only experts have them
 
     def __repr__(self) -> str:
-        l1 = f", L1 with {self.l1.n_parameters:,} parameters" if self.l1 is not None else ""
-        return f"Model {self.number} ({self.phase}): L0 with {self.network.n_edges} edges{l1}"
+        return model_text(self)
 
     @property
     def phase(self) -> str:

@@ -22,6 +22,7 @@ from dirad.preval.events import (
     closest_verdicts,
     network_sizes,
 )
+from dirad.preval.expert import find_model
 from dirad.preval.input_units import MAX_UNITS
 from dirad.preval.paper_model import PaperExpert, PaperLearner, new_paper_learner
 from dirad.preval.settings import Settings
@@ -65,10 +66,7 @@ class PaperSystem:
 
     def model(self, number: int) -> PaperLearner | PaperExpert:
         """Return a model by its number, which never changes."""
-        for model in self.models:
-            if model.number == number:
-                return model
-        raise ValueError(f"there is no model {number}: it was removed, or never opened")
+        return find_model(self.models, number)
 
     @property
     def n_parameters(self) -> int:

@@ -18,7 +18,7 @@ from dirad.history import History
 from dirad.immutable import shared
 from dirad.inference import evaluate, respond
 from dirad.preval.events import Verdict
-from dirad.preval.expert import GROWING_L0, GROWING_L1, PHASE_STABLE
+from dirad.preval.expert import GROWING_L0, GROWING_L1, PHASE_STABLE, model_text
 from dirad.preval.l1 import L1Training, new_l1
 from dirad.preval.predictor import Predictor, fit_state_scaling
 from dirad.preval.program import BY_CONFLICTS, RESIDUALS, ExpertParts, expert_program
@@ -67,10 +67,7 @@ class PaperExpert:
         return shared(self, memo)
 
     def __repr__(self) -> str:
-        return (
-            f"Model {self.number} (stable): L0 with {self.network.n_edges} edges, "
-            f"L1 with {self.l1.n_parameters:,} parameters"
-        )
+        return model_text(self)
 
     def network_inputs(self, X: NDArray) -> NDArray:
         """Return inputs as the networks see them: unchanged."""
@@ -161,8 +158,7 @@ class PaperLearner:
     is_calibrated = False
 
     def __repr__(self) -> str:
-        l1 = f", L1 with {self.l1.n_parameters:,} parameters" if self.l1 is not None else ""
-        return f"Model {self.number} ({self.phase}): L0 with {self.network.n_edges} edges{l1}"
+        return model_text(self)
 
     @property
     def phase(self) -> str:

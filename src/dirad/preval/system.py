@@ -17,7 +17,7 @@ from dirad.preval.answers import Answers, Evaluated
 from dirad.preval.decide import Judgement, Model, judge
 from dirad.preval.duplicates import Agreement, is_duplicate, is_same_inputs_other_labels
 from dirad.preval.events import Journal, Report, Verdict
-from dirad.preval.expert import Expert, with_bases
+from dirad.preval.expert import Expert, find_model, with_bases
 from dirad.preval.input_units import InputUnits
 from dirad.preval.learner import Learner, new_learner
 from dirad.preval.preselection import (
@@ -77,10 +77,7 @@ class System:
 
     def model(self, number: int) -> Model:
         """Return a model by its number, which never changes."""
-        found = next((model for model in self.models if model.number == number), None)
-        if found is None:
-            raise ValueError(f"there is no model {number}: it was removed, or never opened")
-        return found
+        return find_model(self.models, number)
 
     @property
     def n_parameters(self) -> int:

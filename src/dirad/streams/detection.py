@@ -40,7 +40,7 @@ class Visit(NamedTuple):
     home: int  # the model that had the task before; -1: none
     own: bool  # was a model opened for the task before? Else its home is that of another task
     noticed: int  # the batch that showed it; MISSED: none did
-    anew: bool  # was it noticed by opening a model?
+    by_opening: bool  # was it noticed by opening a model?
     models: list[int]  # that took its batches, in the order of their first
 
 
@@ -95,8 +95,8 @@ def visits(moments: Sequence[Moment], events: Sequence[ModelEvent]) -> list[Visi
     found: list[Visit] = []
     for part in parts(moments):
         here = range(part.onset, part.last + 1)
-        home = heir(homes.get(part.task, -1), events, part.last)
-        own = home >= 0 and any(v.anew for v in found if v.part.task == part.task)
+        home = successor(homes.get(part.task, -1), events, part.last)
+        own = home >= 0 and any(v.by_opening for v in found if v.part.task == part.task)
         opened = [event.batch for event in events if event.kind == "opened" and event.batch in here]
         back = [n for n in here if switch[n] and moments[n].model == home]
         noticed = min([*opened, *back], default=MISSED)
@@ -108,7 +108,7 @@ def visits(moments: Sequence[Moment], events: Sequence[ModelEvent]) -> list[Visi
     return found
 
 
-def heir(model: int, events: Sequence[ModelEvent], batch: int) -> int:
+def successor(model: int, events: Sequence[ModelEvent], batch: int) -> int:
     """Return the model that holds this model's task at a batch: itself, or the one it merged into.
 
     -1 if it was removed.
@@ -117,7 +117,7 @@ def heir(model: int, events: Sequence[ModelEvent], batch: int) -> int:
         if event.batch <= batch and event.kind == "removed" and event.model == model:
             return -1
         if event.batch <= batch and event.kind == "merged" and event.evidence["model"] == model:
-            return heir(event.model, events, batch)
+            return successor(event.model, events, batch)
     return model
 
 
@@ -133,9 +133,9 @@ def detection(moments: Sequence[Moment], events: Sequence[ModelEvent]) -> Detect
     known = [visit for visit in changes if visit.own]
     return Detection(
         [v.noticed - v.part.onset if v.noticed != MISSED else MISSED for v in changes],
-        sum(event.kind == "opened" for event in events) - sum(visit.anew for visit in found),
+        sum(event.kind == "opened" for event in events) - sum(visit.by_opening for visit in found),
         len(known),
-        sum(visit.anew for visit in known),
+        sum(visit.by_opening for visit in known),
     )
 
 

@@ -86,7 +86,7 @@ def what_happened(run: StreamRun) -> list[dict[str, str]]:
                 "by": ""
                 if visit.noticed == MISSED
                 else "a new model"
-                if visit.anew
+                if visit.by_opening
                 else f"model {visit.home}",
                 "taken by": ", ".join(str(model) for model in visit.models),
                 "accuracy before learning": f"{mean(a for a in accuracies if a == a):.2f}",
