@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import naive
 from dirad.core.edits import new_edge
-from dirad.core.network import LINEAR, MODULATORY, SOFTMAX, new_network
+from dirad.core.network import LINEAR, MODULATORY, SOFTMAX, TRANSFER, new_network
+from dirad.estimators.importances import input_importances
 from dirad.inference import (
     LARGEST_CHUNK,
     Builder,
@@ -153,3 +154,18 @@ def test_numba_is_not_needed():
     code = "import sys, dirad.inference; print('numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@given(cases(n_samples=(1, 5)))
+def test_importances_are_the_mean_slopes_of_the_activations(case):
+    linear = case.network.copy()
+    linear.counts[TRANSFER] = LINEAR
+    step = 1e-6
+    slopes = []
+    for column in range(linear.n_inputs):
+        shift = np.zeros(linear.n_inputs)
+        shift[column] = step
+        difference = respond(linear, case.X + shift) - respond(linear, case.X - shift)
+        slopes.append(np.abs(difference / (2 * step)).mean(axis=0).sum())
+    expected = np.array(slopes) / sum(slopes) if sum(slopes) > 1e-9 else np.zeros(len(slopes))
+    np.testing.assert_allclose(input_importances(case.network, case.X), expected, atol=1e-4)

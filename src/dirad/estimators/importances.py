@@ -2,35 +2,47 @@
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from dirad.core.network import LINEAR, TRANSFER, Network, output_units
-from dirad.core.order import new_plan
-from dirad.core.propagate import backward, forward, load_batch, new_workspace
+from dirad.core.network import LINEAR, TRANSFER, Network
+from dirad.inference import Builder, evaluate
+from dirad.program import OUTPUTS, Block, Program, Transfer
 
 
 def input_importances(network: Network, X: NDArray, limit: int = 1000) -> NDArray[np.float64]:
     """Return the mean |∂z/∂x| of the outputs' activations z over (scaled) samples, summing to 1."""
-    X = X[:limit]
     linear = network.copy()
     linear.counts[TRANSFER] = LINEAR
-    plan, work = new_plan(linear), new_workspace(linear, len(X))
-    edges = linear.edges
-    from_inputs = np.flatnonzero((edges["source"] >= 0) & (edges["source"] < linear.n_inputs))
-    rows = linear.n_inputs + output_units(linear)
+    builder = Builder(linear.n_inputs)
+    outputs = builder.attach(linear, builder.inputs).outputs.value
+    program = builder.whole({})
+    every = Program(program.n_inputs, program.steps, {OUTPUTS: np.arange(program.n_values)})
+    values = evaluate(every, X[:limit])[OUTPUTS].T
     total = np.zeros(linear.n_inputs)
-    load_batch(work, X)
-    forward(linear, plan, work)
-    answers = work.state[rows].copy()
-    for column in range(linear.n_outputs):
-        work.target[:] = answers
-        work.target[column] -= 1.0  # a mismatch of 1 there and 0 elsewhere: δ is then ∂z/∂z_term
-        backward(linear, plan, work, 0, 0.0)
-        slope = np.zeros((linear.n_inputs, len(X))) if len(from_inputs) else None
-        if slope is None:
-            break
-        weighted = (
-            edges["weight"][from_inputs, None] * work.delta[edges["term"][from_inputs], : len(X)]
-        )
-        np.add.at(slope, edges["source"][from_inputs], weighted)
-        total += np.abs(slope).mean(axis=1)
+    for output in outputs:
+        total += np.abs(_slopes(program, values, output)).mean(axis=1)
     return total / total.sum() if total.sum() > 0 else total
+
+
+def _slopes(program: Program, values: NDArray, output: int) -> NDArray[np.float64]:
+    """Return the derivatives of one value by the inputs: (inputs, samples)."""
+    slope = np.zeros_like(values)
+    slope[output] = 1.0
+    for first, step in reversed(list(program.numbered)):
+        assert isinstance(step, Block)  # outputs are linear here: no softmax
+        own = slope[first : first + step.width]
+        matrices = [
+            csr_array((sums.weight, sums.source, sums.start), shape=(len(sums), first))
+            for sums in step.sums
+        ]
+        if step.transfer == Transfer.MODULATED:  # z · σ₁(m), with σ₁(m) = 2 · tanh(c·m/2) + 1
+            z, m = (
+                matrix @ values[:first] + sums.bias[:, None]
+                for matrix, sums in zip(matrices, step.sums, strict=True)
+            )
+            steepness = step.constant[:, None]
+            half = np.tanh(0.5 * steepness * m)
+            slope[:first] += matrices[1].T @ (own * z * steepness * (1.0 - half * half))
+            own = own * (2.0 * half + 1.0)
+        slope[:first] += matrices[0].T @ own
+    return slope[: program.n_inputs]
