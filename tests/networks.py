@@ -223,7 +223,7 @@ def state_of(network: Network, *, seed=0, step=100) -> State:
     state.clock[0] = step
     state.edge_life["born"] = LONG_BEFORE
     state.unit_life["born"] = LONG_BEFORE
-    return state._replace(network=network, best=network.copy())
+    return state._replace(network=network, best=network.copy(), trimmed=network.copy())
 
 
 def new_log(size=500) -> Log:

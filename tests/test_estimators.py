@@ -12,8 +12,6 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dirad import DIRADClassifier, DIRADRegressor, Params
-from dirad.core.network import new_network
-from dirad.estimators.fitting import BICStopping
 from dirad.inference import respond
 
 QUICK = {"max_steps": 400, "settle_steps": 100}
@@ -273,16 +271,3 @@ def test_growth_without_a_limit_ends_when_it_does_not_pay():
     regressor = DIRADRegressor(random_state=0).fit(X[:3000], noisy[:3000])
     assert regressor.score(X[3000:], noisy[3000:]) > 0.6  # of the 2/3 that are not noise
     assert regressor.n_edges_ < 100
-
-
-def test_the_best_network_on_the_way_is_used_if_the_last_has_gone_astray():
-    payoff = BICStopping()
-    network = new_network(2, 1, edge_capacity=4)
-    for cost in (0.5, 0.1, 0.3, 20.0):
-        payoff.look(cost, network, 100, squared=False)
-    assert payoff.cost == 0.1
-    assert payoff.looks == 2
-    assert not payoff.astray(0.11)
-    assert payoff.astray(20.0)
-    assert payoff.astray(float("nan"))
-    assert not BICStopping().astray(20.0)

@@ -383,7 +383,7 @@ def test_the_least_salient_edges_fade():
     state, params = state_of(case.network), Params().constants()
     result = np.full(len(case.network.edges), np.inf)
     obs_saliencies(case.network, found.plan, found.work, params, result)
-    chosen = fade_weakest(state, found.plan, found.work, params, 5)
+    chosen = fade_weakest(state, found.plan, found.work, params, 5, np.inf)
     used = list(case.plain.edges)
     fading = state.edge_life["fading"][used] == 1
     assert chosen == fading.sum() == len(used) - 5
@@ -727,17 +727,20 @@ def test_the_paper_solves_xor():
 def test_the_default_solves_parity(n):
     X, y = parity(n)
     for seed in SEEDS:
-        state, _ = grow(preset("default", max_edges=2 * n + 6), X, y, seed)
+        state, _ = grow(preset("default"), X, y, seed)
         assert np.array_equal(respond(state.network, X) > 0.5, y > 0.5), f"seed {seed}"
         assert state.network.n_edges <= 2 * n + 6
 
 
 def test_the_default_grows_nothing_from_noise():
-    for seed in range(10):
+    """Noise grows an edge with at most the probability `significance`, here 0.3."""
+    grown = 0
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(200, 5)), rng.integers(0, 2, (200, 1)).astype(float)
         state, _ = grow(preset("default", max_steps=600, settle_steps=100), X, y, seed)
-        assert state.network.n_edges <= 1
+        grown += state.network.n_edges > 0
+    assert grown <= 0.3 * 20
 
 
 def test_unrestricted_growth_is_at_least_as_fast():
@@ -787,6 +790,7 @@ def test_of_two_sources_that_are_multiplied_one_is_a_gate():
     X = np.random.default_rng(0).choice([-1.0, 1.0], (400, 4))
     y = (X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3])[:, None]
     free = preset("default", cost="squared", max_steps=600, settle_steps=100, product_order=2)
+    free = free.replace(gates=False)
     fits = {}
     for first_gate in (0, 3):
         params = free.replace(first_gate=first_gate)

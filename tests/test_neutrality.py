@@ -10,7 +10,7 @@ from dirad.core.network import MODULATORY, OUTPUT, with_capacity
 from dirad.core.order import new_plan
 from dirad.growth.edge_generation import generate_edge
 from dirad.growth.enc import convert_edge
-from dirad.growth.gain import apply_best, grow_by_gain
+from dirad.growth.gain import apply_best, grow_by_gain, new_choice
 from dirad.growth.priority import grow_unrestricted, grow_v1
 from dirad.growth.products import apply_product
 from dirad.growth.removal import (
@@ -72,7 +72,7 @@ def test_generating_an_edge(case, seed):
     sources = list(range(net.n_inputs))
     sources += [net.n_inputs + u for u in net.units if not naive.reaches(net, t // 2, u)]
     source = sources[seed // len(terms) % len(sources)]
-    e = generate_edge(state, plan, new_log(), source, t, 5)
+    e = generate_edge(state, plan, new_log(), source, t, 0.0, 5)
     assert case.network.edges["weight"][e] == 0
     after = rows_of(case)
     assert before.keys() == after.keys()
@@ -255,11 +255,9 @@ def test_two_products_of_one_round_close_no_cycle():
     params = preset("default", outputs_as_sources=True, precision="float64")
     state, plan = state_of(network), new_plan(network)
     assert network.units["kind"][:2].tolist() == [OUTPUT] * 2
-    products = np.zeros((4, 16), np.int64)
-    products[0, :2] = network.n_inputs + 1, 0
-    products[2, :2] = network.n_inputs + 0, 1
-    gain, length = np.array([2.0, 0, 1.0, 0]), np.array([2, 0, 2, 0])
-    source = np.full(4, -1)
-    args = plan, new_log(), params.constants(), 100, 100, gain, source, length, products
-    apply_best(state, *args)
+    choice = new_choice(4, network.n_inputs + 2)
+    choice.products[0, :2] = network.n_inputs + 1, 0
+    choice.products[2, :2] = network.n_inputs + 0, 1
+    choice.gain[:], choice.length[:] = [2.0, 0, 1.0, 0], [2, 0, 2, 0]
+    apply_best(state, plan, new_log(), params.constants(), 100, 100, choice)
     assert not naive.has_cycle(plain(network))

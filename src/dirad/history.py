@@ -11,26 +11,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Kinds of event.
-EDGE, ENC, EDGE_REMOVED, NODE_REMOVED, PHASE, RESTORED = 0, 1, 2, 3, 4, 5
-KIND_NAMES = ("edge", "ENC", "edge removed", "node removed", "phase", "restored")
+EDGE, ENC, EDGE_REMOVED, NODE_REMOVED, PHASE, RESTORED, GATE, KEPT = range(8)
+KIND_NAMES = (
+    "edge", "ENC", "edge removed", "node removed", "phase", "restored", "gate", "kept"
+)  # fmt: skip
 
 # Phases of adaptation, as found in PHASE events.
-GROWING, EXCHANGING, SETTLING, STABLE = 0, 1, 2, 3
-PHASE_NAMES = ("growing", "exchanging", "settling", "stable")
+GROWING, EXCHANGING, SETTLING, STABLE, TRIMMING = 0, 1, 2, 3, 4
+PHASE_NAMES = ("growing", "exchanging", "settling", "stable", "trimming")
 
 Topology = dict[int, tuple[int, int]]  # edge -> (source, term)
 Effect = dict[int, tuple[int, int] | None]  # edge -> its new source and term; None: it is removed
 
+# A restored network is the one after step `part`, or the one last kept in the slot −1 − `part`.
 RECORD = np.dtype(
     [
         ("step", np.int64),  # the step of the event
         ("kind", np.int64),  # one of the kinds above
-        ("part", np.int64),  # the edge added, converted or removed; the phase; the step restored
+        (
+            "part",
+            np.int64,
+        ),  # the edge added, converted or removed; the phase; RESTORED, KEPT: see below
         ("source", np.int64),  # node that the edge leaves (after ENC: the new node)
         ("term", np.int64),  # term that the edge enters
-        ("unit", np.int64),  # unit inserted by ENC, or removed
+        ("unit", np.int64),  # unit inserted by ENC or as a gate, or removed
         ("second", np.int64),  # ENC: the new edge into term 0 of the new unit
-        ("value", np.float64),  # weight of the edge; PHASE: the monitored error
+        ("value", np.float64),  # weight of the edge; PHASE: the monitored error; GATE: threshold
     ],
     align=True,
 )
@@ -59,7 +65,7 @@ class History:
     hidden: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # (steps,)
 
     def __repr__(self) -> str:
-        kinds = ("edge", "ENC", "edge removed", "node removed")
+        kinds = ("edge", "ENC", "gate", "edge removed", "node removed")
         counts = ", ".join(f"{self.count(kind)} × {kind}" for kind in kinds)
         return f"History({len(self.error):,} steps: {counts})"
 
@@ -112,8 +118,9 @@ class History:
 
         The topology is one dictionary, which is updated after each event.
         """
-        wanted = sorted({event.part for event in self if event.kind == "restored"}, reverse=True)
-        past: dict[int, Topology] = {}  # by step, where a later event restores it
+        restored = {event.part for event in self if event.kind == "restored" and event.part >= 0}
+        wanted = sorted(restored, reverse=True)
+        past: dict[int, Topology] = {}  # by step or slot, where a later event restores it
         edges = dict(start)
         for event in self:
             while wanted and event.step > wanted[-1]:
@@ -126,6 +133,8 @@ class History:
                 effect = {event.part: (event.source, term), event.second: (before, 2 * event.unit)}
             elif event.kind == "edge removed":
                 effect = {event.part: None}
+            elif event.kind == "kept":
+                past[event.part] = dict(edges)
             elif event.kind == "restored":
                 effect = difference(edges, past.get(event.part, edges))
             yield event, edges, effect

@@ -102,6 +102,8 @@ class Params:
     breadth: int = 0  # samples per input below which all significant sources grow at once
     product_order: int = 10  # largest number of factors in a product of sources
     product_budget: int = 20000  # largest number of products of one length that are tried
+    edge_price: float = 0.0  # description length of an edge in ½·ln(samples): 1 is BIC; 0: none
+    gates: bool = False  # are nodes with a scanned threshold among the candidates?
     first_gate: int = 0  # of two sources that are multiplied, one is this node or a later one
     gate_floor: float = 0.0  # |w| below which ENC partly closes the gate (0: the paper's ENC)
     term_0_bias: bool = False  # may term 0 of a modulatory node have a bias?
@@ -162,6 +164,8 @@ PRESETS: dict[str, Params] = {
         breadth=50,
         growth_batch=10_000,
         gate_floor=1.0,
+        edge_price=0.5,
+        gates=True,
         term_0_bias=True,
         overshoot=2.0,
         swaps=8,

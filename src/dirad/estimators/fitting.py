@@ -10,15 +10,12 @@ from numpy.typing import NDArray
 from dirad.core.magnitudes import mean_and_std
 from dirad.core.network import Network
 from dirad.growth.adapt import Adaptation, Data, WorkspacePool, is_stable, new_data, warm_up
-from dirad.growth.state import PHASE, State, new_state
-from dirad.history import GROWING, History
+from dirad.growth.state import State, new_state
+from dirad.history import History
 from dirad.inference import respond
 from dirad.params import Params
 
-CHECK_INTERVAL = 200  # steps between two checks of the cost, and of held-out samples
-PATIENCE = 5  # checks without a better network before growth can be stopped
-EXCESS_FACTOR, EXCESS_EDGES = 1.5, 10  # growth stops above 1.5 times the edges of the best + 10
-WORSE = 1.2  # a stable network is rejected above this many times the cost of the best
+CHECK_INTERVAL = 200  # steps between two checks of held-out samples
 
 
 class Scale:
@@ -68,43 +65,6 @@ class Samples:
         return found.hexdigest()
 
 
-class BICStopping:
-    """Stop growth that does not improve Schwarz's criterion (BIC).
-
-    Edges are tested one by one. Where the residuals are mostly noise, each new edge explains some
-    of it, and growth would go on for long. The criterion is the description length of the targets
-    plus ½·ln(samples) per edge. A network that grows without improving it is limited to the
-    number of edges that the best network had.
-    """
-
-    def __init__(self) -> None:
-        self.length = np.inf  # the lowest description length so far, in nats
-        self.cost = np.inf  # the mean cost of that network
-        self.network: Network | None = None  # that network
-        self.looks = 0  # checks since then
-        self.limit = 0  # limit of edges, once growth is stopped; 0: none
-
-    def look(self, cost: float, network: Network, n_samples: int, squared: bool) -> None:
-        """Check the network, given the mean cost of the last steps."""
-        with np.errstate(divide="ignore"):
-            loss = 0.5 * np.log(2.0 * cost) if squared else cost  # negative log-likelihood
-        length = n_samples * loss + 0.5 * np.log(n_samples) * network.n_edges
-        if length < self.length:
-            self.length, self.cost = float(length), cost
-            self.network, self.looks = network.copy(), 0
-            return
-        self.looks += 1
-        if self.network is None or self.limit or self.looks < PATIENCE:
-            return
-        edges = self.network.n_edges
-        if network.n_edges > EXCESS_FACTOR * edges + EXCESS_EDGES:
-            self.limit = max(edges, 1)
-
-    def astray(self, cost: float) -> bool:
-        """Is a stable network of this cost clearly worse than the best network?"""
-        return self.network is not None and not cost <= WORSE * self.cost
-
-
 class Fit:
     """A fit that can stop after any step and go on later, on the same samples."""
 
@@ -129,7 +89,6 @@ class Fit:
         self.history = History()
         self.best_network: Network | None = None  # on held-out samples
         self.best_error = np.inf
-        self.payoff = BICStopping()
         fitted, _ = self._parts(samples)
         self.state: State = new_state(
             samples.X.shape[1],
@@ -182,7 +141,7 @@ class Fit:
         return fitted.X
 
     def _advance(self, data: Data, stop: int, held_out: Samples | None, bar: Any) -> None:
-        adaptation = Adaptation(self.state, self._limited)
+        adaptation = Adaptation(self.state, self.params)
         pool = WorkspacePool(self.params, len(data.inputs))
         while adaptation.state.step < stop and not adaptation.stable:
             # Checks are at multiples of the interval, also after the fit was resumed.
@@ -194,32 +153,6 @@ class Fit:
                 continue
             if held_out is not None:
                 self._check_held_out(held_out)
-            if self._grows_without_limit:
-                n, squared = len(data.inputs), self.params.cost == "squared"
-                self.payoff.look(self._last_cost, self.state.network, n, squared)
-                if self.payoff.limit:  # growth ends with it: this happens once
-                    adaptation = Adaptation(self.state, self._limited)
-
-    @property
-    def _grows_without_limit(self) -> bool:
-        """Does our own ordering grow without a limit of edges? The paper's has patience."""
-        unlimited = self.params.max_edges == Params.max_edges
-        return self.params.ordering == "gain" and unlimited and self.state.clock[PHASE] == GROWING
-
-    @property
-    def _limited(self) -> Params:
-        """The parameters, with the limit of edges once growth is stopped."""
-        limit = self.payoff.limit
-        return self.params.replace(max_edges=limit) if limit else self.params
-
-    @property
-    def _last_cost(self) -> float:
-        """The mean cost of the last steps."""
-        return (
-            float(np.mean(self.history.error[-CHECK_INTERVAL:]))
-            if len(self.history.error)
-            else np.inf
-        )
 
     def _check_held_out(self, held_out: Samples) -> None:
         """Keep the network if none did better on held-out samples.
@@ -236,9 +169,4 @@ class Fit:
     @property
     def network(self) -> Network:
         """The network to use, which takes scaled inputs."""
-        if self.best_network is not None:
-            return self.best_network
-        best = self.payoff.network
-        if best is not None and self.stable and self.payoff.astray(self._last_cost):
-            return best
-        return self.state.network
+        return self.state.network if self.best_network is None else self.best_network

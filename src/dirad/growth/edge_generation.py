@@ -1,21 +1,21 @@
 """The first generative process: a new in-edge of weight 0, from the best-aligned source."""
 
 from dirad.core.compilation import kernel
-from dirad.core.edits import new_edge
+from dirad.core.edits import new_edge, new_unit
 from dirad.core.network import FREE, MODULATORY, N_INPUTS, N_UNITS, OUTPUT
 from dirad.core.order import CHANGED, mark_descendants
 from dirad.core.potential import bias_exhausted, edge_exhausted
 from dirad.core.random import TIE, uniform
 from dirad.growth.state import SEED, STEP, write_event
 from dirad.growth.update import has_bias
-from dirad.history import EDGE
+from dirad.history import EDGE, GATE
 
 
 @kernel
-def generate_edge(state, plan, log, source, term, refraction):
-    """Add the edge source → term with weight 0, which changes no response. Return its number."""
+def generate_edge(state, plan, log, source, term, weight, refraction):
+    """Add the edge source → term; with weight 0 it changes no response. Return its number."""
     net = state.network
-    e = new_edge(net, source, term, 0.0)
+    e = new_edge(net, source, term, weight)
     now = state.clock[STEP]
     state.edge_life[e].born = now
     state.edge_life[e].rest = now + refraction
@@ -23,9 +23,29 @@ def generate_edge(state, plan, log, source, term, refraction):
     state.edge_life[e].mean = 0.0
     state.edge_life[e].square = 0.0
     state.unit_life[term // 2].rest = now + refraction
-    write_event(state, log, EDGE, e, source, term, -1, -1, 0.0)
+    write_event(state, log, EDGE, e, source, term, -1, -1, weight)
     plan.status[CHANGED] = 1
     return e
+
+
+@kernel
+def new_gate(state, plan, log, source, threshold, sign, gain, offset, params):
+    """Add a node offset · σ₁(gain · sign · (source − threshold)) that feeds nothing yet.
+
+    Return its unit number.
+    """
+    net = state.network
+    now = state.clock[STEP]
+    u = new_unit(net, gain, -sign * threshold)
+    net.bias[u, 0] = offset
+    state.unit_life[u].born = now
+    state.unit_life[u].rest = now + params.refraction
+    for t in range(2):
+        state.bias_mean[u, t] = 0.0
+        state.bias_square[u, t] = 0.0
+    generate_edge(state, plan, log, source, 2 * u + 1, sign, params.refraction)
+    write_event(state, log, GATE, -1, source, 2 * u + 1, u, -1, threshold)
+    return u
 
 
 @kernel

@@ -1,8 +1,10 @@
 """Our own ordering: the generative process with the largest gain per edge goes first.
 
 A round of growth tests, on one larger batch, every source for every term, and for the outputs
-also products of sources. Only what is significant against noise is grown.
+also products of sources and gates. Only what is significant against noise is grown.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,11 +19,45 @@ from dirad.growth.evidence import (
     residual_score,
     source_evidence,
 )
-from dirad.growth.products import MAX_ORDER, apply_product, edges_for_product, search_products
+from dirad.growth.gate_scan import GATE, N_COLUMNS, SOURCE, STEP_GATE, sort_into_bins
+from dirad.growth.gates import apply_gate, edges_for_gate, search_gates, units_for_gate
+from dirad.growth.products import (
+    MAX_ORDER,
+    apply_product,
+    product_cost_and_existing_source,
+    search_products,
+)
 from dirad.growth.state import N_SAMPLES, STEP, count_hidden, has_room
 from dirad.growth.update import has_bias
 
+BY_GATE = -1  # in place of the length of a product: the process is a gate
 YOUNG_EDGE_ROUNDS = 4  # rounds of growth for which a new edge counts as young
+
+
+class Choice(NamedTuple):
+    """The best process of every term."""
+
+    gain: np.ndarray  # (terms,) G per edge; 0: there is none
+    length: np.ndarray  # (terms,) 1: an edge; more: a product of that many sources; BY_GATE
+    source: np.ndarray  # (terms,) of the edge
+    products: np.ndarray  # (terms, MAX_ORDER) sources of the product
+    gates: np.ndarray  # (terms, N_COLUMNS) the gate
+    evidences: np.ndarray  # (terms, nodes) G of every single source
+    least: np.ndarray  # (terms,) G that a source of a growing term needs
+
+
+@kernel
+def new_choice(n_terms, n_nodes):
+    """Return a choice without any process."""
+    return Choice(
+        np.zeros(n_terms),
+        np.zeros(n_terms, np.int64),
+        np.full(n_terms, -1, np.int64),
+        np.empty((n_terms, MAX_ORDER), np.int64),
+        np.zeros((n_terms, N_COLUMNS)),
+        np.zeros((n_terms, n_nodes)),
+        np.full(n_terms, np.inf),
+    )
 
 
 @kernel
@@ -33,44 +69,80 @@ def grow_by_gain(state, plan, work, log, params, room, quota):
     """
     net = state.network
     n_units = net.counts[N_UNITS]
-    n_terms = 2 * n_units
     n_nodes = net.counts[N_INPUTS] + n_units
     reach = np.zeros((n_units, n_units), np.bool_)
     fill_reachability(net, plan, reach)
     all_nodes = np.empty(n_nodes, np.int64)
     rows = np.empty((2, MAX_ORDER, work.width[1]), work.state.dtype)
-    gain = np.zeros(n_terms)  # G per edge of the best process at each term
-    source = np.full(n_terms, -1, np.int64)
-    evidences = np.zeros((n_terms, n_nodes))  # G of every single source
-    least = np.full(n_terms, np.inf)  # G that a source of a growing term needs
-    length = np.zeros(n_terms, np.int64)  # 1: an edge; more: a product of that many sources
-    products = np.empty((n_terms, MAX_ORDER), np.int64)
+    choice = new_choice(2 * n_units, n_nodes)
+    binned = (
+        all_nodes[: list_sources(net, params, all_nodes)]
+        if params.gates and params.enc
+        else all_nodes[:0]
+    )
+    bins = sort_into_bins(work.state[:n_nodes], binned, work.width[0])
     for u in range(n_units):
         if net.units[u].kind == FREE or net.units[u].frozen:
             continue
-        count = list_candidate_sources(net, reach, u, params, all_nodes)
-        candidates = all_nodes[:count]
+        candidates = all_nodes[: list_candidate_sources(net, reach, u, params, all_nodes)]
         for t in range(2 * u, 2 * u + (1 if net.units[u].kind == OUTPUT else 2)):
             score = residual_score(net, plan, work, t, has_bias(net, t, params))
-            G, s = best_single_source(net, plan, work, t, score, candidates, evidences[t])
-            # The expected share of noise among the edges is `significance`: a term with many
-            # edges accepts weaker evidence, so that many weak sources can be used together.
-            allowed = params.significance * (1.0 + plan.in_start[t + 1] - plan.in_start[t])
-            if s >= 0 and G > needed_evidence(count, allowed):
-                gain[t], source[t], length[t] = G, s, 1
-                least[t] = needed_evidence(count, allowed)
-            if net.units[u].kind == OUTPUT and room > 1:
-                G, found = search_products(
-                    state, plan, work, t, params, score, candidates, G, rows, products[t]
-                )
-                if found > 1 and G > max_young_edge_score(state, plan, work, u, params):
-                    cost, _ = edges_for_product(state, plan, t, products[t], found)
-                    if cost <= room and G > cost * gain[t]:
-                        gain[t], length[t] = G / cost, found
-    added = apply_best(state, plan, log, params, room, quota, gain, source, length, products)
+            choose_process(
+                state, plan, work, t, params, score, candidates, bins, room, rows, choice
+            )
+    added = apply_best(state, plan, log, params, room, quota, choice)
     if added > 0 and state.clock[N_SAMPLES] < params.breadth * net.counts[N_INPUTS]:
-        added += apply_rest(state, plan, log, params, room - added, length, evidences, least)
+        added += apply_rest(state, plan, log, params, room - added, choice)
     return added
+
+
+@kernel
+def choose_process(state, plan, work, t, params, score, candidates, bins, room, rows, choice):
+    """Write the best process of term t to `choice`: an edge; for outputs also a product or a gate.
+
+    Noise may be an expected share `significance` of the edges: a term with many edges accepts
+    weaker evidence, so that many weak sources can be used together.
+    """
+    net = state.network
+    allowed = params.significance * (1.0 + plan.in_start[t + 1] - plan.in_start[t])
+    least = needed_evidence(candidates.shape[0], allowed)
+    G, s = best_single_source(net, plan, work, t, score, candidates, choice.evidences[t])
+    if s >= 0 and G > least:
+        choice.gain[t], choice.source[t], choice.length[t] = G, s, 1
+        choice.least[t] = least
+    if net.units[t // 2].kind != OUTPUT or room < 2:
+        return
+    young = max_young_evidence_upstream(state, plan, work, t // 2, params)
+    G, found = search_products(
+        state, plan, work, t, params, score, candidates, G, rows, choice.products[t]
+    )
+    if found > 1 and G > young:
+        cost, _ = product_cost_and_existing_source(state, plan, t, choice.products[t], found)
+        if cost <= room and G > cost * choice.gain[t]:
+            choice.gain[t], choice.length[t] = G / cost, found
+    if params.gates and params.enc:
+        gate = choice.gates[t]
+        G, tries = search_gates(net, plan, work, t, score, candidates, bins, rows, gate)
+        cost = edges_for_gate(gate)
+        significant = G > needed_evidence(tries, allowed) and G > young
+        if significant and cost <= room and G > cost * choice.gain[t]:
+            choice.gain[t], choice.length[t] = G / cost, BY_GATE
+
+
+@kernel
+def list_sources(net, params, sources):
+    """Write all nodes that may be sources to `sources`; return their number."""
+    n_inputs = net.counts[N_INPUTS]
+    count = 0
+    for s in range(n_inputs):
+        if net.usable[s]:
+            sources[count] = s
+            count += 1
+    for u in range(net.counts[N_UNITS]):
+        if may_be_source(net, u, params.outputs_as_sources):
+            sources[count] = n_inputs + u
+            count += 1
+    return count
 
 
 @kernel
@@ -78,13 +150,9 @@ def list_candidate_sources(net, reach, unit, params, candidates):
     """Write the nodes that may feed `unit` without a cycle to `candidates`; return their number."""
     n_inputs = net.counts[N_INPUTS]
     count = 0
-    for s in range(n_inputs):
-        if net.usable[s]:
+    for s in candidates[: list_sources(net, params, candidates)]:
+        if s < n_inputs or not reach[unit, s - n_inputs]:
             candidates[count] = s
-            count += 1
-    for u in range(net.counts[N_UNITS]):
-        if may_be_source(net, u, params.outputs_as_sources) and not reach[unit, u]:
-            candidates[count] = n_inputs + u
             count += 1
     return count
 
@@ -108,7 +176,7 @@ def best_single_source(net, plan, work, term, score, candidates, evidences):
 
 
 @kernel
-def max_young_edge_score(state, plan, work, unit, params):
+def max_young_evidence_upstream(state, plan, work, unit, params):
     """Return the largest G among the young edges on the pathway to `unit`.
 
     A chain that was just built takes a while to adapt; until then its deltas remain as they
@@ -132,37 +200,54 @@ def max_young_edge_score(state, plan, work, unit, params):
 
 
 @kernel
-def apply_best(state, plan, log, params, room, quota, gain, source, length, products):
+def apply_best(state, plan, log, params, room, quota, choice):
     """Apply the chosen processes, best first, while there is room. Return the edges added."""
     net = state.network
     added, hidden = 0, count_hidden(net)
-    for t in np.argsort(-gain):
-        if gain[t] <= 0.0 or added >= quota:
+    for t in np.argsort(-choice.gain):
+        if choice.gain[t] <= 0.0 or added >= quota:
             break
+        length = choice.length[t]
         cost, units = 1, 0
-        if length[t] > 1:
-            cost, _ = edges_for_product(state, plan, t, products[t], length[t])
-            units = length[t] - 1
+        if length > 1:
+            cost, _ = product_cost_and_existing_source(state, plan, t, choice.products[t], length)
+            units = length - 1
+        elif length == BY_GATE:
+            cost, units = edges_for_gate(choice.gates[t]), units_for_gate(choice.gates[t])
         if added + cost > room or hidden + units > params.max_hidden:
             continue
         if not has_room(state, log, units, cost):
             break
-        if length[t] > 1:
-            if any_closes_cycle(net, plan, products[t, : length[t]], t):
-                continue
-            apply_product(state, plan, log, t, products[t], length[t], params)
-        elif closes_cycle(net, plan, source[t], t):
-            continue
-        else:
-            generate_edge(state, plan, log, source[t], t, params.refraction)
-        rebuild(net, plan)
-        added += cost
-        hidden += units
+        if apply_process(state, plan, log, params, t, choice):
+            rebuild(net, plan)
+            added += cost
+            hidden += units
     return added
 
 
 @kernel
-def apply_rest(state, plan, log, params, room, length, evidences, least):
+def apply_process(state, plan, log, params, t, choice):
+    """Apply the process chosen for a term, unless it would close a cycle. Say whether it did."""
+    net, length = state.network, choice.length[t]
+    if length > 1:
+        if any_closes_cycle(net, plan, choice.products[t, :length], t):
+            return False
+        apply_product(state, plan, log, t, choice.products[t], length, params)
+    elif length == BY_GATE:
+        gate = choice.gates[t]
+        sources = np.array([int(gate[GATE]), int(gate[SOURCE]), int(gate[STEP_GATE])])
+        if any_closes_cycle(net, plan, sources, t):
+            return False
+        apply_gate(state, plan, log, t, gate, params)
+    else:
+        if closes_cycle(net, plan, choice.source[t], t):
+            return False
+        generate_edge(state, plan, log, choice.source[t], t, 0.0, params.refraction)
+    return True
+
+
+@kernel
+def apply_rest(state, plan, log, params, room, choice):
     """Give terms that grew an edge their other significant sources as well.
 
     With few samples per input, the best of many correlated sources cannot be identified; all of
@@ -170,22 +255,23 @@ def apply_rest(state, plan, log, params, room, length, evidences, least):
     take more than a tenth of the room: a user who limits the edges wants a selection.
     """
     net = state.network
-    wanted = 0
-    for t in range(length.shape[0]):
-        if length[t] == 1:
-            for s in range(evidences.shape[1]):
-                wanted += evidences[t, s] >= least[t]
-    if 10 * wanted > room or not has_room(state, log, 0, wanted):
+    n_nodes = choice.evidences.shape[1]
+    wanted = np.zeros(choice.evidences.shape, np.bool_)
+    for t in range(wanted.shape[0]):
+        if choice.length[t] == 1:
+            for s in range(n_nodes):
+                G = choice.evidences[t, s]
+                wanted[t, s] = G > 0.0 and G >= choice.least[t]
+    count = wanted.sum()
+    if 10 * count > room or not has_room(state, log, 0, count):
         return 0
     added = 0
-    for t in range(length.shape[0]):
-        if length[t] != 1:
-            continue
-        for s in range(evidences.shape[1]):
-            if evidences[t, s] < least[t] or has_edge_into(net, plan, s, t):
+    for t in range(wanted.shape[0]):
+        for s in range(n_nodes):
+            if not wanted[t, s] or has_edge_into(net, plan, s, t):
                 continue
             if not closes_cycle(net, plan, s, t):
-                generate_edge(state, plan, log, s, t, params.refraction)
+                generate_edge(state, plan, log, s, t, 0.0, params.refraction)
                 rebuild(net, plan)
                 added += 1
     return added
@@ -193,7 +279,7 @@ def apply_rest(state, plan, log, params, room, length, evidences, least):
 
 @kernel
 def any_closes_cycle(net, plan, sources, term):
-    """Would one of these sources close a cycle if it fed `term` through a chain?"""
+    """Would one of these sources close a cycle if it fed `term` through new nodes? (-1: none.)"""
     found = False
     for s in sources:
         found = found or closes_cycle(net, plan, s, term)

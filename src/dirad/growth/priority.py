@@ -70,7 +70,9 @@ def generate_edge_for_unit(state, scratch, unit, params):
         if may_generate(state, scratch, term, params):
             source = best_source(state, scratch, term, params)
             if source >= 0 and within_limits(state, scratch, 0, 1, params):
-                generate_edge(state, scratch.plan, scratch.log, source, term, params.refraction)
+                generate_edge(
+                    state, scratch.plan, scratch.log, source, term, 0.0, params.refraction
+                )
                 return True
     return False
 
@@ -115,7 +117,7 @@ def generate_edge_for_term(state, scratch, term, params):
     source = best_source(state, scratch, term, params)
     if source < 0 or not within_limits(state, scratch, 0, 1, params):
         return False
-    generate_edge(state, scratch.plan, scratch.log, source, term, params.refraction)
+    generate_edge(state, scratch.plan, scratch.log, source, term, 0.0, params.refraction)
     return True
 
 

@@ -78,7 +78,7 @@ def best_pair(state, plan, work, term, score, firsts, candidates, rows, found):
             G = product_evidence(rows[0, 0], rows[1, 0], work.state[candidates[j]], few)
             if G > 2.0 * kept[worst]:  # a pair adds two edges at least
                 pair[1] = candidates[j]
-                cost, _ = edges_for_product(state, plan, term, pair, 2)
+                cost, _ = product_cost_and_existing_source(state, plan, term, pair, 2)
                 if G > cost * kept[worst]:
                     kept[worst] = G / cost
                     pairs[worst] = pair
@@ -90,7 +90,7 @@ def best_pair(state, plan, work, term, score, firsts, candidates, rows, found):
         source = work.state[pairs[i, 0]]
         multiply_rows(rows[0, 0], rows[1, 0], score.residual, score.square, source, n)
         G = product_evidence(rows[0, 0], rows[1, 0], work.state[pairs[i, 1]], n)
-        cost, _ = edges_for_product(state, plan, term, pairs[i], 2)
+        cost, _ = product_cost_and_existing_source(state, plan, term, pairs[i], 2)
         if G > cost * best_rate:
             best_rate, best_G = G / cost, G
             found[0], found[1] = pairs[i, 0], pairs[i, 1]
@@ -180,7 +180,7 @@ def sort_by_total_potential(work, candidates, deltas):
 
 
 @kernel
-def edges_for_product(state, plan, term, sources, length):
+def product_cost_and_existing_source(state, plan, term, sources, length):
     """Return (edges that a product would add, index of a source that already feeds, or -1)."""
     net = state.network
     for i in range(length):
@@ -198,10 +198,10 @@ def apply_product(state, plan, log, term, sources, length, params):
     The last edge of the chain has weight 0 and the gradient Σ ∏aδ; no response changes.
     """
     net = state.network
-    _, place = edges_for_product(state, plan, term, sources, length)
+    _, place = product_cost_and_existing_source(state, plan, term, sources, length)
     e = np.int64(-1)
     if place < 0:
-        e = generate_edge(state, plan, log, sources[0], term, params.refraction)
+        e = generate_edge(state, plan, log, sources[0], term, 0.0, params.refraction)
     else:
         sources[0], sources[place] = sources[place], sources[0]
         for p in range(plan.in_start[term], plan.in_start[term + 1]):
@@ -209,4 +209,4 @@ def apply_product(state, plan, log, term, sources, length, params):
                 e = plan.in_edge[p]
     for i in range(1, length):
         k = convert_edge(state, plan, log, e, params)
-        e = generate_edge(state, plan, log, sources[i], 2 * k + 1, params.refraction)
+        e = generate_edge(state, plan, log, sources[i], 2 * k + 1, 0.0, params.refraction)

@@ -4,8 +4,14 @@ import numpy as np
 
 from dirad.core.compilation import kernel
 from dirad.core.network import N_EDGES, N_UNITS
+from dirad.core.propagate import LANES, forward, mean_cost
 from dirad.growth.evidence import residual_score
+from dirad.growth.state import count_edges
 from dirad.growth.update import has_bias
+
+ABLATION_SHARE = 0.1  # the neighbours of a removed edge make up for the rest
+ABLATION_OPERATIONS = 4e7  # edges × edges × samples
+MOST_ABLATED = 512  # samples
 
 
 @kernel
@@ -37,8 +43,40 @@ def obs_saliencies(net, plan, work, params, result):
 
 
 @kernel
-def fade_weakest(state, plan, work, params, keep):
-    """Let the least salient edges fade until `keep` are left. Return how many were chosen."""
+def raise_by_ablation(state, plan, work, params, saliencies):
+    """Raise saliencies to a share of what the cost rises when the weight alone is set to 0.
+
+    Where the samples are fitted well, deltas and with them the Fisher information vanish, and
+    every edge would seem superfluous.
+    """
+    net = state.network
+    edges = float(count_edges(net))
+    n, width = work.width[0], work.width[1]
+    few = int(min(ABLATION_OPERATIONS / (edges * edges), MOST_ABLATED)) // LANES * LANES
+    if few < LANES:
+        return
+    if few < n:
+        work.width[0], work.width[1] = few, few
+    forward(net, plan, work)
+    before = mean_cost(net, plan, work, params.cost)
+    for e in range(net.counts[N_EDGES]):
+        if net.edges[e].source < 0 or saliencies[e] == np.inf:
+            continue
+        weight = net.edges[e].weight
+        net.edges[e].weight = 0.0
+        forward(net, plan, work)
+        rise = n * (mean_cost(net, plan, work, params.cost) - before)
+        saliencies[e] = max(saliencies[e], ABLATION_SHARE * rise)
+        net.edges[e].weight = weight
+    work.width[0], work.width[1] = n, width
+
+
+@kernel
+def fade_weakest(state, plan, work, params, keep, most):
+    """Let the least salient edges fade until `keep` are left. Return how many were chosen.
+
+    From the second on, none is chosen whose saliency is above `most`.
+    """
     net = state.network
     result = np.full(net.counts[N_EDGES], np.inf)
     obs_saliencies(net, plan, work, params, result)
@@ -50,9 +88,11 @@ def fade_weakest(state, plan, work, params, keep):
             result[e] = np.inf
         if not state.edge_life[e].fading:
             alive += 1
+    if params.edge_price > 0.0:
+        raise_by_ablation(state, plan, work, params, result)
     chosen = 0
     for e in np.argsort(result):
-        if alive - chosen <= keep or result[e] == np.inf:
+        if alive - chosen <= keep or result[e] == np.inf or (chosen > 0 and result[e] > most):
             break
         state.edge_life[e].fading = 1
         chosen += 1

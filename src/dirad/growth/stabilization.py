@@ -7,6 +7,7 @@ from dirad.growth.state import (
     BEST,
     BEST_STEP,
     ERROR,
+    GAIN,
     PHASE,
     PHASE_START,
     SINCE_BEST,
@@ -34,7 +35,7 @@ def record_error(state, error, params):
         meter[BEST] = meter[SMOOTHED]
         clock[SINCE_BEST] = 0
         clock[BEST_STEP] = clock[STEP]
-        if params.settle_steps > 0:
+        if params.settle_steps > 0 and params.ordering != GAIN:
             copy_into(state.network, state.best)
     else:
         clock[SINCE_BEST] += 1
@@ -51,17 +52,20 @@ def enter_phase(state, log, phase):
 @kernel
 def restore_best(state, plan, log):
     """Restore the snapshot of the lowest smoothed error."""
-    if state.clock[BEST_STEP] < 0:
-        return
-    copy_into(state.best, state.network)
+    if state.clock[BEST_STEP] >= 0:
+        restore(state, plan, log, state.best, state.clock[BEST_STEP] - 1)
+
+
+@kernel
+def restore(state, plan, log, network, part):
+    """Return to another network; the momentum is 0 again. `part` tells which (see `RECORD`)."""
+    copy_into(network, state.network)
     rebuild(state.network, plan)
     state.bias_mean[:] = 0.0
-    state.bias_square[:] = 0.0
     for e in range(state.edge_life.shape[0]):
         state.edge_life[e].mean = 0.0
-        state.edge_life[e].square = 0.0
         state.edge_life[e].fading = 0
-    write_event(state, log, RESTORED, state.clock[BEST_STEP] - 1, -1, -1, -1, -1, 0.0)
+    write_event(state, log, RESTORED, part, -1, -1, -1, -1, 0.0)
 
 
 @kernel

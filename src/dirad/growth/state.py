@@ -39,6 +39,10 @@ from dirad.params import Params
 ) = range(9)
 # Places in `State.meter`.
 SMOOTHED, BEST, ERROR = range(3)
+# Places in `State.trimming`.
+LENGTH, SHORTEST, SHARE, ROUNDS_SINCE_SHORTER, GROWN = range(5)
+
+V1, UNRESTRICTED, GAIN = 0, 1, 2  # Params.ordering as numbers
 
 LONG_AGO = -(1 << 40)
 
@@ -62,18 +66,20 @@ class State(NamedTuple):
     """A network that adapts. Arrays only, so that it can be saved as it is."""
 
     network: Network
-    best: Network  # the network at the lowest watched error
+    best: Network  # the network at the lowest watched error, or of the shortest description
+    trimmed: Network  # the best network at the end of a phase of trimming
     edge_life: NDArray  # (edges,) of EDGE_LIFE
     unit_life: NDArray  # (units,) of UNIT_LIFE
     bias_mean: NDArray[np.float64]  # (units, 2) optimizer
     bias_square: NDArray[np.float64]  # (units, 2)
     clock: NDArray[np.int64]  # (9,) step, seed, steps since the best, phase, its start, ...
     meter: NDArray[np.float64]  # (3,) smoothed error, best, newest
+    trimming: NDArray[np.float64]  # (5,) description length of `best`, of `trimmed`, ...
 
     def copy(self) -> "State":
         """Return an independent copy."""
-        arrays: Any = (array.copy() for array in self[2:])
-        return State(self.network.copy(), self.best.copy(), *arrays)
+        arrays: Any = (array.copy() for array in self)
+        return State(*arrays)
 
     @property
     def step(self) -> int:
@@ -123,13 +129,20 @@ def new_state(
     return State(
         network=network,
         best=network.copy(),
+        trimmed=network.copy(),
         edge_life=np.full(edges, NEW_EDGE_LIFE),
         unit_life=np.full(units, NEW_UNIT_LIFE),
         bias_mean=np.zeros((units, 2)),
         bias_square=np.zeros((units, 2)),
         clock=clock,
         meter=np.array([0.0, np.inf, 0.0]),
+        trimming=new_trimming(),
     )
+
+
+def new_trimming() -> NDArray[np.float64]:
+    """Return the numbers of a network that was never trimmed."""
+    return np.array([np.inf, np.inf, 0.0, 0.0, 0.0])
 
 
 def with_room(state: State, units: int, edges: int) -> State:
@@ -139,6 +152,7 @@ def with_room(state: State, units: int, edges: int) -> State:
     return state._replace(
         network=network,
         best=with_capacity(state.best, units, edges),
+        trimmed=with_capacity(state.trimmed, units, edges),
         edge_life=with_length(state.edge_life, edges, NEW_EDGE_LIFE),
         unit_life=with_length(state.unit_life, units, NEW_UNIT_LIFE),
         bias_mean=with_length(state.bias_mean, units, 0.0),
@@ -152,7 +166,7 @@ def with_output(state: State) -> State:
     unit = int(network.counts[N_UNITS])
     if unit == len(network.units):
         state = with_room(state, unit + 16, len(network.edges))
-    for one in (state.network, state.best):
+    for one in (state.network, state.best, state.trimmed):
         one.units[unit] = FREE_UNIT
         one.units["kind"][unit] = OUTPUT
         one.units["output"][unit] = one.counts[N_OUTPUTS]

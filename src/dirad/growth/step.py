@@ -4,6 +4,8 @@ A step runs the states forward and the deltas backward, computes the potentials,
 parameters, grows or removes parts of the network, and tests whether the network is stable.
 """
 
+import numpy as np
+
 from dirad.core.compilation import kernel
 from dirad.core.network import N_EDGES, N_INPUTS, N_OUTPUTS, N_UNITS
 from dirad.core.potential import (
@@ -22,19 +24,33 @@ from dirad.growth.removal import prune_zero_edges_and_dead_units
 from dirad.growth.saliency import fade_weakest
 from dirad.growth.stabilization import apply_patience, end_growth_phase, enter_phase, record_error
 from dirad.growth.state import (
+    GAIN,
+    GROWN,
     HALF_SWAPS,
     PHASE,
     PHASE_START,
     ROUNDS_WITHOUT_GROWTH,
     STEP,
+    UNRESTRICTED,
+    V1,
     count_edges,
     count_hidden,
     has_room,
 )
-from dirad.growth.update import move_gains, move_parameters, perturb_zero_weight_gradients
-from dirad.history import EXCHANGING, GROWING, SETTLING, STABLE
-
-V1, UNRESTRICTED, GAIN = 0, 1, 2  # Params.ordering as numbers
+from dirad.growth.trimming import (
+    begin_settling,
+    begin_trimming,
+    grows_in_vain,
+    must_settle,
+    trim,
+)
+from dirad.growth.update import (
+    TRIM_INTERVAL,
+    move_gains,
+    move_parameters,
+    perturb_zero_weight_gradients,
+)
+from dirad.history import EXCHANGING, GROWING, SETTLING, STABLE, TRIMMING
 
 MAX_RESERVED_INPUTS = 256  # inputs that one round may connect to every output
 
@@ -95,48 +111,47 @@ def take_step(state, scratch, params):
 @kernel
 def is_growth_round(state, params):
     """Does our own ordering change the structure after this step?"""
-    if params.ordering != GAIN or state.clock[PHASE] > EXCHANGING:
+    phase = state.clock[PHASE]
+    if params.ordering != GAIN or phase in (SETTLING, STABLE):
         return False
+    if phase == TRIMMING:
+        return (state.clock[STEP] + 1 - state.clock[PHASE_START]) % TRIM_INTERVAL == 0
     return (state.clock[STEP] + 1) % params.interval == 0
 
 
 @kernel
 def growth_round(state, plan, wide, log, params):
-    """Run a round of growth or exchange, on the batch in `wide`."""
+    """Run a round of growth, exchange or trimming, on the batch in `wide`."""
     net = state.network
     forward(net, plan, wide)
     backward(net, plan, wide, params.cost, params.acceptable_mismatch)
+    if state.clock[PHASE] == TRIMMING:
+        trim(state, plan, wide, log, params)
+        return
     edges = count_edges(net)
     clock = state.clock
     if clock[PHASE] == GROWING:
         limit = int(params.overshoot * params.max_edges)
         added = -1  # no room: edges are exchanged from now on
-        if edges < limit and not must_settle(state, params):
+        if edges < limit and grows_in_vain(state, plan, wide, log, params):
+            added = 0
+            clock[ROUNDS_WITHOUT_GROWTH] = 2
+        elif edges < limit and not must_settle(state, params):
             few = max(1, int(params.growth_rate * edges))
             added = grow_by_gain(state, plan, wide, log, params, limit - edges, few)
+        state.trimming[GROWN] += max(added, 0)
         clock[ROUNDS_WITHOUT_GROWTH] = 0 if added > 0 else clock[ROUNDS_WITHOUT_GROWTH] + 1
         if added < 0 or clock[ROUNDS_WITHOUT_GROWTH] >= 2:
             clock[ROUNDS_WITHOUT_GROWTH] = 0
-            if added < 0 and params.swaps > 0 and not must_settle(state, params):
+            crowded = added < 0 or count_edges(net) > params.max_edges
+            if crowded and params.swaps > 0 and not must_settle(state, params):
                 enter_phase(state, log, EXCHANGING)
+            elif begin_trimming(state, log, params):
+                pass
             else:
                 begin_settling(state, plan, wide, log, params)
     else:
         exchange_edges(state, plan, wide, log, params, edges)
-
-
-@kernel
-def must_settle(state, params):
-    """Must growth end now, if settling is to end within max_steps?"""
-    return state.clock[STEP] + 1 + params.settle_steps >= params.max_steps
-
-
-@kernel
-def begin_settling(state, plan, wide, log, params):
-    """End growth: edges above max_edges begin to fade, and γ begins to fall."""
-    if count_edges(state.network) > params.max_edges:
-        fade_weakest(state, plan, wide, params, params.max_edges)
-    enter_phase(state, log, SETTLING)
 
 
 @kernel
@@ -155,7 +170,7 @@ def exchange_edges(state, plan, wide, log, params, edges):
     full = int(params.max_edges * (1.0 + (params.overshoot - 1.0) * left))
     if clock[HALF_SWAPS] % 2 == 0:
         share = params.swap_share * (1.0 - turn / params.swaps)
-        fade_weakest(state, plan, wide, params, max(int(full * (1.0 - share)), 1))
+        fade_weakest(state, plan, wide, params, max(int(full * (1.0 - share)), 1), np.inf)
         clock[HALF_SWAPS] += 1
     else:
         added = 0
@@ -185,7 +200,9 @@ def end_step(state, plan, wide, log, params):
                 end_growth_phase(state, log, params)
             else:
                 apply_patience(state, plan, log, params)
-    elif clock[PHASE] < SETTLING and clock[STEP] + 1 >= params.max_steps:
+    elif (
+        clock[PHASE] != SETTLING and clock[PHASE] != STABLE and clock[STEP] + 1 >= params.max_steps
+    ):
         begin_settling(state, plan, wide, log, params)
     settled = clock[STEP] + 1 - clock[PHASE_START] >= params.settle_steps
     if clock[PHASE] == SETTLING and settled and not is_any_edge_fading(state):

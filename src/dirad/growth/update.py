@@ -7,12 +7,14 @@ from dirad.core.network import MODULATORY, N_EDGES, N_UNITS, OUTPUT
 from dirad.core.potential import total_weight
 from dirad.core.random import PERTURBATION, normal
 from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, SEED, STEP
-from dirad.history import SETTLING
+from dirad.history import SETTLING, TRIMMING
 
 # Params.optimizer and Params.K_rule as numbers.
 SGD, ADAM = 0, 1
 GAIN_DECAY, GAIN_DECAY_SIGNED, GAIN_FOLLOWS_WEIGHT, GAIN_CONSTANT = 0, 1, 2, 3
 
+TRIM_INTERVAL = 200  # steps between two rounds of trimming
+TRIM_RATE = 0.3
 TINY = 1e-12
 EPSILON = 1e-8  # Adam's: keeps the division defined where all gradients are 0
 DECAY_SAMPLE_FLOOR = 100  # for weight decay: with fewer samples it would prevent learning
@@ -21,10 +23,18 @@ GAIN_RANGE = (1.0, 100.0)  # range of |K| where K follows 1/w
 
 @kernel
 def learning_rate(state, params):
-    """Return γ: constant during growth, annealed to 0 along a half cosine while settling."""
-    if state.clock[PHASE] != SETTLING:
+    """Return γ: constant during growth, annealed along a half cosine while settling.
+
+    In every round of trimming it is annealed as well, so that networks can be compared.
+    """
+    since = state.clock[STEP] - state.clock[PHASE_START]
+    if state.clock[PHASE] == TRIMMING:
+        done = (since % TRIM_INTERVAL) / TRIM_INTERVAL
+        return TRIM_RATE * params.gamma * 0.5 * (1.0 + math.cos(math.pi * min(done, 1.0)))
+    elif state.clock[PHASE] == SETTLING:
+        done = since / max(params.settle_steps, 1)
+    else:
         return params.gamma
-    done = (state.clock[STEP] - state.clock[PHASE_START]) / max(params.settle_steps, 1)
     return params.gamma * 0.5 * (1.0 + math.cos(math.pi * min(done, 1.0)))
 
 

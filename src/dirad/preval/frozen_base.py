@@ -16,7 +16,7 @@ def grow_on_top_of(network: Network, seed: int) -> State:
     frozen = network.copy()
     frozen.units["frozen"][frozen.units["kind"] != FREE] = 1
     frozen.edges["frozen"][frozen.edges["source"] >= 0] = 1
-    for one in (state.network, state.best):
+    for one in (state.network, state.best, state.trimmed):
         one.counts[:] = frozen.counts
         one.usable[:] = frozen.usable
         one.units[:units] = frozen.units

@@ -90,7 +90,14 @@ def weight_decay_for(params: Params, n_samples: int) -> float:
 PRESETS: dict[str, Settings] = {
     "paper": Settings(),
     "default": Settings(
-        l0=preset("default", max_edges=200, prior=20.0, settle_steps=1500, max_steps=6000),
+        l0=preset(
+            "default",
+            max_edges=200,
+            prior=20.0,
+            edge_price=0.0,
+            settle_steps=1500,
+            max_steps=6000,
+        ),
         l1=preset(
             "default",
             cost="squared",
@@ -103,6 +110,8 @@ PRESETS: dict[str, Settings] = {
             swaps=0,
             breadth=0,
             product_order=1,
+            gates=False,
+            edge_price=0.0,
             settle_steps=100,
         ),
         connectivity="apart",
@@ -120,6 +129,8 @@ PRESETS: dict[str, Settings] = {
             overshoot=1.0,
             swaps=0,
             product_order=1,
+            gates=False,
+            edge_price=0.0,
             growth_batch=2000,
             settle_steps=400,
             max_steps=3000,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dirad.engine import threads_for
 from dirad.estimators.answering import ClassAnswers, ValueAnswers
-from dirad.estimators.fitting import BICStopping, Fit, Scale
+from dirad.estimators.fitting import Fit, Scale
 from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Plain, Real, Text
 from dirad.storage.composites import Maybe, Object, without_init
 from dirad.storage.errors import ModelError
@@ -83,21 +83,9 @@ def check_fit(fit: Fit) -> None:
     inputs = fit.state.network.n_inputs
     must(len(fit.scale.mean) == inputs, "the scale has other inputs")
     must(fit.best_network is None or fit.best_network.n_inputs == inputs, "the best has others")
-    best = fit.payoff.network
-    must(best is None or best.n_inputs == inputs, "the best so far has other inputs")
     must(0 <= fit.validation_fraction < 1, "no such share of the samples can be held out")
 
 
-PAYOFF = Object(
-    without_init(BICStopping),
-    {
-        "length": Real(finite=False),
-        "cost": Real(finite=False),
-        "network": Maybe(NETWORK),
-        "looks": Int(0),
-        "limit": Int(0),
-    },
-)
 FIT = Object(
     without_init(Fit),
     {
@@ -109,7 +97,6 @@ FIT = Object(
         "history": HISTORY,
         "best_network": Maybe(NETWORK),
         "best_error": Real(finite=False),
-        "payoff": PAYOFF,
         "state": STATE,
     },
     check_fit,

@@ -19,12 +19,12 @@ from dirad.core.network import (
     Network,
 )
 from dirad.growth.adapt import Adaptation
-from dirad.growth.state import EDGE_LIFE, PHASE, STEP, UNIT_LIFE, State
-from dirad.history import KIND_NAMES, RECORD, STABLE, History
+from dirad.growth.state import EDGE_LIFE, PHASE, STEP, UNIT_LIFE, State, new_trimming
+from dirad.history import KIND_NAMES, PHASE_NAMES, RECORD, History
 from dirad.inference import levels
 from dirad.params import CHOICES, Params
 from dirad.storage.codecs import Array, Codec, Flag, Int, Real, Text
-from dirad.storage.composites import Object, Shared
+from dirad.storage.composites import Maybe, Object, Shared
 from dirad.storage.errors import ModelError
 
 
@@ -61,13 +61,13 @@ def check_network(net: Network) -> None:
 def check_state(state: State) -> None:
     """Refuse a state whose parts do not belong together."""
     fixed = [N_INPUTS, N_OUTPUTS, TRANSFER]
-    must(np.array_equal(state.network.counts[fixed], state.best.counts[fixed]),
-         "the best network has other inputs or outputs")  # fmt: skip
-    for one in (state.network, state.best):
+    for one in (state.network, state.best, state.trimmed):
+        must(np.array_equal(state.network.counts[fixed], one.counts[fixed]),
+             "the best network has other inputs or outputs")  # fmt: skip
         must(len(one.units) == len(state.unit_life), "units and their lives differ in number")
         must(len(one.edges) == len(state.edge_life), "edges and their lives differ in number")
     must(state.clock[STEP] >= 0, "the clock stands before the start")
-    must(0 <= state.clock[PHASE] <= STABLE, f"there is no phase {state.clock[PHASE]}")
+    must(0 <= state.clock[PHASE] < len(PHASE_NAMES), f"there is no phase {state.clock[PHASE]}")
 
 
 def check_history(history: History) -> None:
@@ -103,17 +103,29 @@ NETWORK = Object(
 )
 SHARED_NETWORK = Shared(NETWORK)
 
+
+def new_state_from(**found: Any) -> State:
+    """Return a state; those of dirad 0.1 know nothing of trimming."""
+    if found["trimmed"] is None:
+        found["trimmed"] = found["best"].copy()
+    if found["trimming"] is None:
+        found["trimming"] = new_trimming()
+    return State(**found)
+
+
 STATE = Object(
-    State,
+    new_state_from,
     {
         "network": NETWORK,
         "best": NETWORK,
+        "trimmed": Maybe(NETWORK),
         "edge_life": Array(EDGE_LIFE, "edges"),
         "unit_life": Array(UNIT_LIFE, "units"),
         "bias_mean": Array(REAL, "units", 2),
         "bias_square": Array(REAL, "units", 2),
         "clock": Array(INT, 9),
         "meter": Array(REAL, 3, finite=False),
+        "trimming": Maybe(Array(REAL, 5, finite=False)),
     },
     check_state,
 )

@@ -9,7 +9,7 @@ def upgraded(description: Tree) -> Tree:
     """Return the description of a file in the present layout; newer ones are unchanged."""
     if description["version"] > 2:
         return description
-    tree, shared = without_owners([description["tree"], list(description["shared"])])
+    tree, shared = modernized([description["tree"], list(description["shared"])])
     if description["model"] != "PREVALClassifier":
         return {**description, "tree": tree, "shared": shared}
     ((kind, system),) = tree["_system"].items()
@@ -42,13 +42,21 @@ def upgraded(description: Tree) -> Tree:
     return {**description, "tree": tree, "shared": convert.shared}
 
 
-def without_owners(packed: Any) -> Any:
-    """Return packed values without the column `owner` of units and edges, which nothing used."""
+def modernized(packed: Any) -> Any:
+    """Return packed values without what is gone, and with what newer networks have.
+
+    The column `owner` of units and edges is gone; constants and states know of trimming.
+    """
     if isinstance(packed, list):
-        return [without_owners(one) for one in packed]
-    if isinstance(packed, dict):
-        return {name: without_owners(one) for name, one in packed.items() if name != "owner"}
-    return packed
+        return [modernized(one) for one in packed]
+    if not isinstance(packed, dict):
+        return packed
+    new = {name: modernized(one) for name, one in packed.items() if name not in ("owner", "payoff")}
+    if "edge_life" in new:
+        new |= {"trimmed": None, "trimming": None}
+    if "node_removal" in new:
+        new |= {"gates": False, "edge_price": 0.0}
+    return new
 
 
 class _Converter:
