@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_iris, make_classification, make_regression
+from sklearn.datasets import load_iris, make_classification, make_moons, make_regression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -15,6 +15,18 @@ from dirad import DIRADClassifier, DIRADRegressor, Params
 from dirad.inference import respond
 
 QUICK = {"max_steps": 400, "settle_steps": 100}
+
+
+class FixedSeed(np.random.RandomState):
+    """A generator that draws one given seed."""
+
+    def __init__(self, seed):
+        super().__init__(0)
+        self.drawn = seed
+
+    def randint(self, *_, **__):
+        return self.drawn
+
 
 # As for SGDClassifier: batches are drawn by position, so repeating a sample is not weighting it.
 EXPECTED_FAILURES = {
@@ -271,3 +283,38 @@ def test_growth_without_a_limit_ends_when_it_does_not_pay():
     regressor = DIRADRegressor(random_state=0).fit(X[:3000], noisy[:3000])
     assert regressor.score(X[3000:], noisy[3000:]) > 0.6  # of the 2/3 that are not noise
     assert regressor.n_edges_ < 100
+
+
+def test_a_committee_is_the_average_of_its_networks():
+    X, y = make_moons(300, noise=0.3, random_state=0)
+    committee = DIRADClassifier(random_state=0, committee=3, **QUICK).fit(X, y)
+    seeds = np.random.RandomState(0).randint(2**31, size=3)
+    logits = 0.0
+    for seed in seeds:
+        alone = DIRADClassifier(**QUICK)
+        alone.random_state = FixedSeed(int(seed))
+        p = alone.fit(X, y).predict_proba(X)[:, 1]
+        logits = logits + np.log(p / (1 - p)) / 3
+    np.testing.assert_allclose(
+        committee.predict_proba(X)[:, 1], 1 / (1 + np.exp(-logits)), rtol=1e-6
+    )
+    edges = committee.network_.edges
+    assert committee.n_edges_ == len(committee.history_.topology()) == (edges["source"] >= 0).sum()
+
+
+def test_a_committee_that_was_stopped_goes_on_as_if_it_had_not():
+    X, y = make_moons(300, noise=0.3, random_state=0)
+    options = {"random_state": 0, "committee": 2, **QUICK}
+    whole = DIRADClassifier(**options).fit(X, y)
+    halted = DIRADClassifier(**options).fit(X, y, steps=130)
+    stops = 0
+    while not halted.is_stable_:
+        halted.resume(X, y, steps=130)
+        stops += 1
+    assert stops > 4
+    assert np.array_equal(halted.predict_proba(X), whole.predict_proba(X))
+
+
+def test_a_committee_has_a_member():
+    with pytest.raises(ValueError, match="committee must be at least 1, got 0"):
+        DIRADClassifier(committee=0).fit([[0.0], [1.0]], [0, 1])

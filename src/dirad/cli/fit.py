@@ -68,6 +68,8 @@ class Growth:
     """The default settings, or those of the paper."""
     max_edges: PositiveInt | None = None
     """Largest number of edges [default: as many as improve the network]."""
+    committee: PositiveInt = 1
+    """Networks that are grown and averaged: larger, and more accurate where data are noisy."""
     test: Annotated[float | None, Parameter(validator=Number(gte=0, lt=1))] = None
     """Share of the rows that are only used for testing; 0 for none [default: 0.2]."""
     seed: NaturalInt = 0
@@ -176,6 +178,8 @@ def _check_continual_options(columns: Columns, growth: Growth) -> None:
             f"({limits.l0.max_edges} edges for L0, {limits.l1.max_edges} for each pathway of L1); "
             "in Python, PREVALClassifier takes others as `l0` and `l1`"
         )
+    if growth.committee > 1:
+        raise Usage("--committee: --continual grows a network for every task, not several")
     if growth.test is not None:
         raise Usage(
             "--test: a stream sets no rows aside; instead, each batch is predicted before it is "
@@ -225,7 +229,12 @@ def _fit_network(job: Job, model: Any, growth: Growth, test: float) -> None:
     warm_up(job.talk, growth.preset)
     is_classifier = job.encoder.target.task == "classification"
     kind = DIRADClassifier if is_classifier else DIRADRegressor
-    fresh = kind(preset=growth.preset, max_edges=growth.max_edges, random_state=growth.seed)
+    fresh = kind(
+        preset=growth.preset,
+        max_edges=growth.max_edges,
+        committee=growth.committee,
+        random_state=growth.seed,
+    )
     if model is None:
         model = fresh.fit(X, y, steps=STEPS)
     job.require_same(model, fresh)

@@ -1,4 +1,4 @@
-"""Networks made of networks: side by side, or each let through by a gate."""
+"""Networks made of networks: side by side, averaged, or each let through by a gate."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -49,6 +49,38 @@ def stack(networks: Sequence[Network]) -> Network:
         part["term"] = 2 * new_number[part["term"] // 2] + part["term"] % 2
         result.edges[edge : edge + len(part)] = part
         unit, edge = unit + len(its_units), edge + len(part)
+    result.counts[N_UNITS], result.counts[N_EDGES] = unit, edge
+    return result
+
+
+def average(networks: Sequence[Network]) -> Network:
+    """Return one network whose output activations are the means of those of the networks."""
+    first = networks[0]
+    n_inputs, n_outputs, share = first.n_inputs, first.n_outputs, 1.0 / len(networks)
+    n_hidden, n_edges = (
+        sum(getattr(one, name) for one in networks) for name in ("n_hidden", "n_edges")
+    )
+    transfer = int(first.counts[TRANSFER])
+    result = new_network(n_inputs, n_outputs, transfer, n_outputs + n_hidden, n_edges)
+    unit, edge = n_outputs, 0
+    for one in networks:
+        outputs, hidden = output_units(one), np.flatnonzero(one.units["kind"] == MODULATORY)
+        new_number = np.full(len(one.units), -1)
+        new_number[outputs] = np.arange(n_outputs)
+        new_number[hidden] = np.arange(unit, unit + len(hidden))
+        result.units[unit : unit + len(hidden)] = one.units[hidden]
+        result.bias[unit : unit + len(hidden)] = one.bias[hidden]
+        result.bias[:n_outputs] += share * one.bias[outputs]
+        part = one.edges[one.edges["source"] >= 0]
+        inner = part["source"] >= n_inputs
+        source = new_number[part["source"][inner] - n_inputs]
+        if (source < n_outputs).any():
+            raise ValueError("networks in which an output feeds other nodes cannot be averaged")
+        part["source"][inner] = n_inputs + source
+        part["term"] = 2 * new_number[part["term"] // 2] + part["term"] % 2
+        part["weight"][part["term"] < 2 * n_outputs] *= share
+        result.edges[edge : edge + len(part)] = part
+        unit, edge = unit + len(hidden), edge + len(part)
     result.counts[N_UNITS], result.counts[N_EDGES] = unit, edge
     return result
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dirad.core.compose import average
 from dirad.core.magnitudes import mean_and_std
 from dirad.core.network import Network
 from dirad.growth.adapt import Adaptation, Data, WorkspacePool, is_stable, new_data, warm_up
 from dirad.growth.state import State, new_state
-from dirad.history import History
+from dirad.history import EDGE, RECORD, History
 from dirad.inference import respond
 from dirad.params import Params
 
@@ -77,7 +78,10 @@ class Fit:
         *,
         standardize: bool,
         validation_fraction: float,
+        committee: int = 1,
     ) -> None:
+        if committee < 1:
+            raise ValueError(f"committee must be at least 1, got {committee!r}")
         if not 0.0 <= validation_fraction < 1.0:
             raise ValueError(f"validation_fraction must be in [0, 1), got {validation_fraction!r}")
         self.params = params
@@ -85,7 +89,13 @@ class Fit:
         self.validation_fraction = float(validation_fraction)
         self.scale = Scale(samples.X, enabled=standardize)
         self.split_seed = int(random_state.randint(2**31)) if validation_fraction else 0
-        seed = int(random_state.randint(2**31))
+        self.seeds = [int(random_state.randint(2**31)) for _ in range(committee)]
+        self.members: list[Network] = []  # networks of a committee that are finished
+        self.transfer = transfer
+        self._begin_member(samples)
+
+    def _begin_member(self, samples: Samples) -> None:
+        """Begin a network without edges."""
         self.history = History()
         self.best_network: Network | None = None  # on held-out samples
         self.best_error = np.inf
@@ -93,8 +103,8 @@ class Fit:
         self.state: State = new_state(
             samples.X.shape[1],
             samples.targets.shape[1],
-            transfer=transfer,
-            seed=seed,
+            transfer=self.transfer,
+            seed=self.seeds[len(self.members)],
             n_samples=len(fitted.X),
         )
         self.state.network.usable[:] = ~self.scale.constant
@@ -119,6 +129,11 @@ class Fit:
     @property
     def stable(self) -> bool:
         """Is there nothing left to do?"""
+        return self._member_stable and len(self.members) + 1 == len(self.seeds)
+
+    @property
+    def _member_stable(self) -> bool:
+        """Is the present network finished?"""
         return is_stable(self.state) or self.state.step >= self._last_step
 
     @property
@@ -131,13 +146,19 @@ class Fit:
             raise ValueError("these are not the samples that the fit began with")
         fitted, held_out = self._parts(samples)
         data = new_data(fitted.X, fitted.targets, self.params, fitted.weight)
-        stop = self._last_step if steps is None else min(self.state.step + steps, self._last_step)
+        left = self._last_step * len(self.seeds) if steps is None else steps
         from dirad.estimators.progress import ProgressBar, compilation_progress
 
         with compilation_progress(verbose):
             warm_up(self.params.precision)
         with ProgressBar(self.params, verbose) as bar:
-            self._advance(data, stop, held_out, bar)
+            while left > 0 and not self.stable:
+                if self._member_stable:
+                    self.members.append(self._member)
+                    self._begin_member(samples)
+                before = self.state.step
+                self._advance(data, min(before + left, self._last_step), held_out, bar)
+                left -= self.state.step - before
         return fitted.X
 
     def _advance(self, data: Data, stop: int, held_out: Samples | None, bar: Any) -> None:
@@ -167,6 +188,27 @@ class Fit:
             self.best_error, self.best_network = error, network.copy()
 
     @property
-    def network(self) -> Network:
-        """The network to use, which takes scaled inputs."""
+    def _member(self) -> Network:
+        """The present network, or the best on held-out samples."""
         return self.state.network if self.best_network is None else self.best_network
+
+    @property
+    def network(self) -> Network:
+        """The network to use, which takes scaled inputs: the average of a committee."""
+        return average([*self.members, self._member]) if self.members else self._member
+
+    @property
+    def growth(self) -> History:
+        """What led to the network: the growth of one, or the assembly of a committee."""
+        return assembly(self.network, self.history) if self.members else self.history
+
+
+def assembly(network: Network, last: History) -> History:
+    """Return a history in which all edges of a network appear at once, in the last step."""
+    edges = np.flatnonzero(network.edges["source"] >= 0)
+    events = np.zeros(len(edges), RECORD)
+    events["kind"], events["part"] = EDGE, edges
+    events["source"], events["term"] = network.edges["source"][edges], network.edges["term"][edges]
+    events["value"] = network.edges["weight"][edges]
+    events["unit"] = events["second"] = -1
+    return History(events, last.error[-1:], np.array([len(edges)]), np.array([network.n_hidden]))

@@ -38,6 +38,7 @@ def _begin(
         check_random_state(estimator.random_state),
         standardize=estimator.preset != "paper",
         validation_fraction=estimator.validation_fraction,
+        committee=estimator.committee,
     )
     _advance(estimator, samples, steps)
 
@@ -48,7 +49,7 @@ def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
     inputs = fit.advance(samples, steps, bool(estimator.verbose))
     estimator.network_ = fit.scale.fold(fit.network)
     _check_finite(estimator)
-    estimator.history_ = fit.history
+    estimator.history_ = fit.growth
     estimator.params_ = fit.params
     estimator.n_edges_ = fit.network.n_edges
     estimator.n_hidden_ = fit.network.n_hidden
@@ -119,6 +120,9 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         Limits of growth; by default the preset's.
     validation_fraction : float
         Share of the samples held out to choose the best network during training; 0 for none.
+    committee : int
+        Networks that are grown, each from a random seed of its own. The network of the estimator
+        is their average: larger, and usually more accurate where samples are noisy or few.
     class_weight : dict, "balanced" or None
         As in scikit-learn.
     random_state : int, RandomState or None
@@ -157,6 +161,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         batch_size=None,
         max_steps=None,
         validation_fraction=0.0,
+        committee=1,
         class_weight=None,
         random_state=None,
         verbose=0,
@@ -168,6 +173,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         self.batch_size = batch_size
         self.max_steps = max_steps
         self.validation_fraction = validation_fraction
+        self.committee = committee
         self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
@@ -265,6 +271,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         batch_size=None,
         max_steps=None,
         validation_fraction=0.0,
+        committee=1,
         random_state=None,
         verbose=0,
         **constants,
@@ -275,6 +282,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         self.batch_size = batch_size
         self.max_steps = max_steps
         self.validation_fraction = validation_fraction
+        self.committee = committee
         self.random_state = random_state
         self.verbose = verbose
         set_constants(self, constants)

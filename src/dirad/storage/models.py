@@ -11,7 +11,7 @@ from dirad.engine import threads_for
 from dirad.estimators.answering import ClassAnswers, ValueAnswers
 from dirad.estimators.fitting import Fit, Scale
 from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Plain, Real, Text
-from dirad.storage.composites import Maybe, Object, without_init
+from dirad.storage.composites import List, Maybe, Object, without_init
 from dirad.storage.errors import ModelError
 from dirad.storage.networks import HISTORY, NETWORK, PARAMS, REAL, STATE, must
 
@@ -94,6 +94,9 @@ FIT = Object(
         "validation_fraction": Real(),
         "scale": SCALE,
         "split_seed": Int(0),
+        "seeds": List(Int(0)),
+        "members": List(NETWORK),
+        "transfer": Int(0),
         "history": HISTORY,
         "best_network": Maybe(NETWORK),
         "best_error": Real(finite=False),

@@ -54,6 +54,8 @@ def modernized(packed: Any) -> Any:
     new = {name: modernized(one) for name, one in packed.items() if name not in ("owner", "payoff")}
     if "edge_life" in new:
         new |= {"trimmed": None, "trimming": None}
+    if "split_seed" in new:  # a fit that was stopped early: of one network, whose seed is drawn
+        new |= {"seeds": [0], "members": [], "transfer": 0}
     if "node_removal" in new:
         new |= {"gates": False, "edge_price": 0.0}
     return new
