@@ -119,13 +119,13 @@ def difference_section(main: Sequence[Run], told: Sequence[Run]) -> Section:
                 }
             )
     note = (
-        "T1 agrees everywhere. Later tasks differ where the rule cannot fire: a model whose R_IS "
-        "is above 1/(1+ε) = 0.83 can never call a batch new, whatever it holds. R_IS grows with "
-        "T_CP, because a sample is invalid as soon as one node in a hundred is conflicted, and of "
-        "150 to 200 confidently predicted nodes nearly always some are. In the paper fewer tasks "
-        "were missed at T_CP of 0.10 and more, so its R_IS must have been lower; its text does not "
-        "say by what. Told when a task is new, our system shows what routing alone does ('ours, "
-        "told'), beside those of the paper's runs that missed none."
+        "A batch is new if more than (1+ε)R_IS of its samples are invalid, or all of them. R_IS is "
+        "high, because a sample is invalid as soon as one node in a hundred is conflicted, and of "
+        "about 200 confidently predicted nodes nearly always some are. Where R_IS is above 1/(1+ε) "
+        "= 0.83, a batch is new only if all of its samples are invalid, and a single valid sample "
+        "in its first batch lets a task be missed. 'Rule cannot fire': models with a limit of 1 or "
+        "more, as the printed limit alone would give. Told when a task is new, our system shows "
+        "what routing alone does ('ours, told'), beside those of the paper's runs that missed none."
     )
     return Section("What differs from the paper, and why", rows, note)
 

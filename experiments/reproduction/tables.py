@@ -128,5 +128,5 @@ def recurring_section(runs: Sequence[Recurrence]) -> Section:
         "1."
     )
     if any(one.preset == "paper" for one in runs):
-        note += " T_CP = 0.05: the only value at which the paper's rule fires regularly."
+        note += " T_CP = 0.05."
     return Section("A stream in which tasks come again", rows, note)
