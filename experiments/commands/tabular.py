@@ -22,7 +22,7 @@ def tabular(*, repeats: PositiveInt = 5, common: Common = DEFAULTS) -> None:
     repeats
         Repetitions of the five folds, each drawn at random.
     """
-    from experiments import tabular as experiment
+    from experiments.tabular import small as experiment
 
     warm_up(common)
     with progress_bar(common, "tabular") as progress:
