@@ -73,7 +73,7 @@ def _r(
 
 DATA_SETS = (
     DataSet(
-        "breast cancer", "classification", 569, 30, 0, 0, 2, "scikit-learn",
+        "breast-cancer", "classification", 569, 30, 0, 0, 2, "scikit-learn",
         "datasets/data/breast_cancer.csv", "fed3eb72d0575ef6192293f5093c6e80", "class",
     ),
     # name, rows, inputs, of them categorical, classes, checksum
@@ -135,7 +135,7 @@ EXCLUDED = {
     "titanic": "three inputs",
     "twonorm": "made by a random generator",
     "wa_churn": "invented: customers of a company that does not exist",
-    "wdbc": "a rounded copy of scikit-learn's breast cancer",
+    "wdbc": "a rounded copy of breast-cancer",
 }
 
 BY_NAME = {data.name: data for data in DATA_SETS}

