@@ -37,8 +37,8 @@ def tabular(
 ) -> None:
     """Compare DIRAD with other methods on tables, all tuned alike.
 
-    The part `tables` has 32 data sets of 500 to 20,000 rows, chosen by a rule before any method
-    was run on them. Every method has the same five outer folds, and is tuned in the training part
+    The part `tables` has 32 data sets of 500 to 20,000 rows, chosen by a rule before this
+    comparison ran any method on them. Every method has the same five outer folds, and is tuned in the training part
     of each by three inner folds, among four settings. The methods are DIRAD, a linear model,
     scikit-learn's histogram boosting, a random forest, a perceptron (MLP), explainable
     boosting (EBM), and a decision tree that stores no more numbers than DIRAD. A finished run is
@@ -73,7 +73,7 @@ def tabular(
     from experiments.tabular import plan
     from experiments.tabular.catalogue import BY_NAME
     from experiments.tabular.figures import draw_gaps, draw_sizes
-    from experiments.tabular.methods import METHODS, TREE
+    from experiments.tabular.methods import DIRAD, METHODS, TREE
     from experiments.tabular.run import OUTER_FOLDS
     from experiments.tabular.tables import sections
 
@@ -82,6 +82,8 @@ def tabular(
     chosen = known if methods == "all" else read_names(methods, known, "--methods")
     if folds > OUTER_FOLDS:
         raise Usage(f"--folds takes at most {OUTER_FOLDS}, not {folds}")
+    if TREE in chosen and DIRAD not in chosen:
+        raise Usage(f"--methods: the {TREE} has the size of {DIRAD}, which is missing")
     plan.check(names, chosen)
     warm_up(common)
     path = (common.out or Path("results") / "tabular") / "tabular.jsonl"

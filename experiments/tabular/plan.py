@@ -46,8 +46,6 @@ def trees(runs: Sequence[Run], seed: int) -> list[Job]:
 
 def check(names: Sequence[str], methods: Sequence[str]) -> None:
     """Raise an error before the first run if data or packages are missing."""
-    if TREE in methods and DIRAD not in methods:
-        raise ValueError(f"{TREE!r} has the size of {DIRAD}, which is missing in --methods")
     check_installed(methods)
     for name in names:
         load(BY_NAME[name])

@@ -142,8 +142,9 @@ def predicting_seconds(model: Any, X: NDArray) -> float:
 
 
 def _ignore_expected_warnings() -> None:
-    """Hide warnings of a limited number of iterations, and of categories met in testing alone."""
+    """Hide warnings of limited iterations, of unknown categories, and of what pictures would lack."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.filterwarnings("ignore", message="Found unknown categories")
     warnings.filterwarnings("ignore", message="For multiclass we cannot currently visualize")
+    warnings.filterwarnings("ignore", message="Missing values detected")
     warnings.filterwarnings("ignore", message="Skipping features without any observed values")

@@ -200,7 +200,9 @@ def data_table(names: Sequence[str]) -> Section:
         }
         for data in (BY_NAME[name] for name in names)
     ]
-    return Section("Data sets", rows, "Chosen by a rule before any method was run on them.")
+    return Section(
+        "Data sets", rows, "Chosen by a rule, before the comparison ran any method on them."
+    )
 
 
 def sections(runs: Sequence[Run]) -> list[Section]:
