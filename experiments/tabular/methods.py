@@ -1,10 +1,10 @@
 """The methods of the comparison, each with the four settings among which it is tuned.
 
 No setting was chosen by its results; `docs/results/tabular-protocol.md` says which results had been
-seen when they were fixed. What a method cannot take is encoded for it: DIRAD, the linear models and the perceptron get categories as indicators
-and medians in place of missing numbers, with an indicator of what was missing. Trees and forests
-get categories as numbers in alphabetical order. Both kinds of boosting take categories as such,
-and all but the first three take missing values.
+seen when they were fixed. What a method cannot take is encoded for it: DIRAD, the linear models and
+the perceptron get categories as indicators and medians in place of missing numbers, with an
+indicator of what was missing. Trees and forests get categories as numbers in alphabetical order.
+Both kinds of boosting take categories as such, and all but the first three take missing values.
 """
 
 from collections.abc import Callable, Mapping, Sequence

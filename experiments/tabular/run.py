@@ -142,7 +142,7 @@ def predicting_seconds(model: Any, X: NDArray) -> float:
 
 
 def _ignore_expected_warnings() -> None:
-    """Hide warnings of limited iterations, of unknown categories, and of what pictures would lack."""
+    """Hide warnings of limited iterations, unknown categories, and gaps in pictures."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.filterwarnings("ignore", message="Found unknown categories")
     warnings.filterwarnings("ignore", message="For multiclass we cannot currently visualize")
