@@ -207,6 +207,7 @@ def test_summary_ranks_methods_and_relates_them_to_boosting():
     assert ranks(runs, "pima") == {DIRAD: 2, LINEAR: 3, BOOSTING: 1}
     assert near_best(runs, "pima") == {DIRAD, BOOSTING}  # the standard error is 0.05
     rows = {row["method"]: row for row in summary_table(runs).rows}
+    assert rows[DIRAD]["mean rank"] == rows[DIRAD]["of classification"] == "2.00"
     assert rows[DIRAD]["near the best"] == "1 of 1"
     assert rows[LINEAR]["near the best"] == "0 of 1"
     assert rows[DIRAD]["ratio of numbers"] == rows[DIRAD]["ratio of seconds"] == "0.25"

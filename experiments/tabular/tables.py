@@ -20,13 +20,14 @@ NAN = float("nan")
 BYTES = 4  # of a stored number
 
 SUMMARY_NOTE = (
-    "Mean rank: over data sets, by the mean score of the folds; 1 is best. Near the best: data "
-    "sets on which the mean score is at most one standard error of the best method's below it. "
-    "Numbers stored: weights, thresholds and values, and the indices that say what belongs "
-    "together. Bytes: of DIRAD the constants of its exported C, of others four per stored number. "
-    "Seconds of the processor, one thread: fitting with the chosen settings; predicting 1,000 rows "
-    "in one call. Sizes, seconds and their ratios to boosting are medians over data sets. EBM: "
-    "explainable boosting. Tree: one that stores no more numbers than DIRAD on the same fold."
+    "Mean rank: by the mean score of the folds, over all data sets and by task; 1 is best. Near "
+    "the best: data sets on which the mean score is at most one standard error of the best "
+    "method's below it. Numbers stored: weights, thresholds and values, and the indices that say "
+    "what belongs together. Bytes: of DIRAD the constants of its exported C, of others four per "
+    "stored number. Seconds of the processor, one thread: fitting with the chosen settings; "
+    "predicting 1,000 rows in one call. Sizes, seconds and their ratios to boosting are medians "
+    "over data sets. EBM: explainable boosting. Tree: one that stores no more numbers than DIRAD "
+    "on the same fold."
 )
 SCORE_NOTE = "Mean over the outer folds ± its standard error. The best of a row has an asterisk."
 LOSS_NOTE = (
@@ -84,8 +85,8 @@ def score_table(runs: Sequence[Run], task: Task) -> Section:
 def loss_table(runs: Sequence[Run]) -> Section:
     """Return the log loss of every method on every data set of classification."""
     names = data_of(runs, "classification")
-    return Section("Log loss", [_row(runs, name, lambda one: one.log_loss, -1) for name in names],
-                   LOSS_NOTE)  # fmt: skip
+    rows = [_row(runs, name, lambda one: one.log_loss, -1) for name in names]
+    return Section("Log loss", rows, LOSS_NOTE)
 
 
 def _row(runs: Sequence[Run], data: str, value: Callable[[Run], float], sign: int) -> Row:
@@ -111,10 +112,11 @@ def summary_table(runs: Sequence[Run]) -> Section:
     rows: list[Row] = []
     for method in methods_of(runs):
         row: Row = {"method": method}
+        row["mean rank"] = f"{mean(rank[name][method] for name in names):.2f}"
         for task in ("classification", "regression"):
             some = data_of(runs, task)
             if some:
-                row[f"mean rank, {task}"] = f"{mean(rank[name][method] for name in some):.2f}"
+                row[f"of {task}"] = f"{mean(rank[name][method] for name in some):.2f}"
         rows.append(
             row
             | {
