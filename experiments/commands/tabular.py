@@ -50,7 +50,7 @@ def tabular(
 
     ```
     python -m experiments tabular --sets pima,vehicle --folds 1   # a few minutes
-    python -m experiments tabular                                 # many hours
+    python -m experiments tabular                                 # about seven hours of one core
     python -m experiments tabular --part small
     ```
 
