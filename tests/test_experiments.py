@@ -8,7 +8,8 @@ import pytest
 from dirad.datasets import Dataset
 from dirad.engine import run_all
 from dirad.params import preset
-from experiments import ablation, digits, pairs, parity, tabular
+from experiments import ablation, digits, pairs, parity
+from experiments.tabular import small
 
 
 def square(x):
@@ -125,9 +126,9 @@ def test_digits_keep_their_size(small_mnist):
 
 
 def test_tabular_pairs_folds_and_judges():
-    runs = tabular.measure(1, names=["iris"])
+    runs = small.measure(1, names=["iris"])
     assert [run.fold for run in runs] == [0, 1, 2, 3, 4] * 2
-    (row,) = tabular.summarize(runs)
+    (row,) = small.summarize(runs)
     assert row["folds"] == 5
     assert row["linear_parameters"] == 15
     assert row["within_one_se"] == (row["difference"] >= -row["difference_se"])

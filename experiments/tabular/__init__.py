@@ -1,0 +1,1 @@
+"""Tables: DIRAD and other methods, tuned alike, on data sets that were listed beforehand."""
