@@ -70,7 +70,7 @@ def started(params, seed=0, **capacity):
 
 def leaves(state: State) -> list[np.ndarray]:
     """Return every array of a state."""
-    return [*state.network, *state.best, *state[2:]]
+    return [*state.network, *state.best, *state.trimmed, *state[3:]]
 
 
 def content(state: State, history: History) -> tuple:
@@ -225,7 +225,8 @@ def saved_and_loaded(state: State) -> State:
     with np.load(file) as found:
         arrays = [found[name] for name in found.files]
     n = len(Network._fields)
-    return State(Network(*arrays[:n]), Network(*arrays[n : 2 * n]), *arrays[2 * n :])
+    networks = [Network(*arrays[i * n : (i + 1) * n]) for i in range(3)]
+    return State(*networks, *arrays[3 * n :])
 
 
 @pytest.mark.parametrize("name", STEPS)

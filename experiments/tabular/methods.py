@@ -153,7 +153,13 @@ class Method(NamedTuple):
 
 METHODS: dict[str, Method] = {
     DIRAD: Method(
-        _dirad, ({}, {"validation_fraction": 0.15}, {"prior": 10.0}, {"significance": 0.05})
+        _dirad,
+        (
+            {},
+            {"committee": 4},
+            {"committee": 4, "max_edges": 100, "prior": 4.0},
+            {"committee": 4, "max_edges": 300, "prior": 4.0},
+        ),
     ),
     LINEAR: Method(_linear, tuple({"penalty": penalty} for penalty in (0.1, 1.0, 10.0, 100.0))),
     BOOSTING: Method(

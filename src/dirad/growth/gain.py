@@ -30,6 +30,7 @@ from dirad.growth.products import (
 from dirad.growth.state import N_SAMPLES, STEP, count_hidden, has_room
 from dirad.growth.update import has_bias
 
+SEARCHED_OUTPUTS = 3  # for which products and gates are searched in one round
 BY_GATE = -1  # in place of the length of a product: the process is a gate
 YOUNG_EDGE_ROUNDS = 4  # rounds of growth for which a new edge counts as young
 
@@ -110,13 +111,12 @@ def choose_process(state, plan, work, t, params, score, candidates, bins, room, 
     if s >= 0 and G > least:
         choice.gain[t], choice.source[t], choice.length[t] = G, s, 1
         choice.least[t] = least
-    if net.units[t // 2].kind != OUTPUT or room < 2:
+    if room < 2 or not is_searched(state, t // 2, params):
         return
-    young = max_young_evidence_upstream(state, plan, work, t // 2, params)
     G, found = search_products(
         state, plan, work, t, params, score, candidates, G, rows, choice.products[t]
     )
-    if found > 1 and G > young:
+    if found > 1 and G > max_young_evidence_upstream(state, plan, work, t // 2, params):
         cost, _ = product_cost_and_existing_source(state, plan, t, choice.products[t], found)
         if cost <= room and G > cost * choice.gain[t]:
             choice.gain[t], choice.length[t] = G / cost, found
@@ -124,9 +124,36 @@ def choose_process(state, plan, work, t, params, score, candidates, bins, room, 
         gate = choice.gates[t]
         G, tries = search_gates(net, plan, work, t, score, candidates, bins, rows, gate)
         cost = edges_for_gate(gate)
-        significant = G > needed_evidence(tries, allowed) and G > young
-        if significant and cost <= room and G > cost * choice.gain[t]:
+        better = G > needed_evidence(tries, allowed) and G > cost * choice.gain[t]
+        better = better and cost <= room
+        if better and G > max_young_evidence_upstream(state, plan, work, t // 2, params):
             choice.gain[t], choice.length[t] = G / cost, BY_GATE
+
+
+@kernel
+def rounds_for_all_outputs(net):
+    """Number of rounds after which products and gates were searched for every output."""
+    return max(1, -(-count_growing_outputs(net, net.counts[N_UNITS]) // SEARCHED_OUTPUTS))
+
+
+@kernel
+def count_growing_outputs(net, stop):
+    """Number of outputs that are not frozen among the units before `stop`."""
+    n = 0
+    for u in range(stop):
+        if net.units[u].kind == OUTPUT and not net.units[u].frozen:
+            n += 1
+    return n
+
+
+@kernel
+def is_searched(state, unit, params):
+    """Are products and gates searched for this node in this round? A few outputs take turns."""
+    net = state.network
+    if net.units[unit].kind != OUTPUT:
+        return False
+    number = (state.clock[STEP] + 1) // params.interval
+    return (number + count_growing_outputs(net, unit)) % rounds_for_all_outputs(net) == 0
 
 
 @kernel

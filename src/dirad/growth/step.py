@@ -17,7 +17,7 @@ from dirad.core.potential import (
 )
 from dirad.core.propagate import backward, forward, mean_cost
 from dirad.growth.batches import draw_batch, draw_growth_batch
-from dirad.growth.gain import grow_by_gain
+from dirad.growth.gain import grow_by_gain, rounds_for_all_outputs
 from dirad.growth.priority import grow_unrestricted, grow_v1
 from dirad.growth.products import MAX_ORDER
 from dirad.growth.removal import prune_zero_edges_and_dead_units
@@ -135,13 +135,13 @@ def growth_round(state, plan, wide, log, params):
         added = -1  # no room: edges are exchanged from now on
         if edges < limit and grows_in_vain(state, plan, wide, log, params):
             added = 0
-            clock[ROUNDS_WITHOUT_GROWTH] = 2
+            clock[ROUNDS_WITHOUT_GROWTH] = 2 * rounds_for_all_outputs(net)
         elif edges < limit and not must_settle(state, params):
             few = max(1, int(params.growth_rate * edges))
             added = grow_by_gain(state, plan, wide, log, params, limit - edges, few)
         state.trimming[GROWN] += max(added, 0)
         clock[ROUNDS_WITHOUT_GROWTH] = 0 if added > 0 else clock[ROUNDS_WITHOUT_GROWTH] + 1
-        if added < 0 or clock[ROUNDS_WITHOUT_GROWTH] >= 2:
+        if added < 0 or clock[ROUNDS_WITHOUT_GROWTH] >= 2 * rounds_for_all_outputs(net):
             clock[ROUNDS_WITHOUT_GROWTH] = 0
             crowded = added < 0 or count_edges(net) > params.max_edges
             if crowded and params.swaps > 0 and not must_settle(state, params):

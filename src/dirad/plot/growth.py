@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
-from dirad.history import EDGE, EDGE_REMOVED, ENC, NODE_REMOVED, PHASE_NAMES, History
+from dirad.history import EDGE, EDGE_REMOVED, ENC, GATE, NODE_REMOVED, PHASE_NAMES, History
 from dirad.plot.colours import ACCENT, ALERT, GRID, INK, NAVY, NEGATIVE, PALE, POSITIVE, QUIET
 from dirad.plot.data import subject
 from dirad.plot.figure import Maker, panels_in, root, shown, stacked
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 EDGES_COLOUR, NODES_COLOUR = POSITIVE, "#009e73"
 EVENT_ROWS = (
     ("edges added", (EDGE,), EDGES_COLOUR),
-    ("nodes inserted", (ENC,), NODES_COLOUR),
+    ("nodes inserted", (ENC, GATE), NODES_COLOUR),
     ("removed", (EDGE_REMOVED, NODE_REMOVED), NEGATIVE),
 )
-PHASE_SHADES = ("#ffffff", "#f1f1f1", "#e6eef4", "#ffffff")
+PHASE_SHADES = ("#ffffff", "#f1f1f1", "#e6eef4", "#ffffff", "#f1f1f1")
 
 
 def smooth(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:

@@ -94,6 +94,7 @@ PRESETS: dict[str, Settings] = {
             "default",
             max_edges=200,
             prior=20.0,
+            gates=False,
             edge_price=0.0,
             settle_steps=1500,
             max_steps=6000,

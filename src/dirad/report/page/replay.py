@@ -86,7 +86,12 @@ def describe(event: Event, network: Network, inputs: Sequence[str] | None, befor
     if event.kind == "phase":
         return f"phase: {PHASE_NAMES[event.part]}"
     if event.kind == "restored":
-        return f"restored the best network, from step {event.part}"
+        which = f", from step {event.part}" if event.part >= 0 else " so far"
+        return f"restored the best network{which}"
+    if event.kind == "gate":
+        return f"node h{event.unit} is a gate of {name(event.source)}"
+    if event.kind == "kept":
+        return "the best network so far"
     if event.kind == "node removed":
         return f"node h{event.unit} removed"
     what = ends(*before[event.part])

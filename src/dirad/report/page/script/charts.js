@@ -4,7 +4,7 @@
 const LEFT = 94, RIGHT = 8;
 const EVENT_ROWS = [
   ["edges added", ["edge"], "var(--positive)"],
-  ["nodes inserted", ["ENC"], "var(--nodes)"],
+  ["nodes inserted", ["ENC", "gate"], "var(--nodes)"],
   ["removed", ["edge removed", "node removed", "restored", "kept"], "var(--negative)"],
 ];
 
@@ -53,10 +53,10 @@ function drawGrowth(place, model, player) {
     },
   });
   for (const [phase, from, to] of phases) {
-    const name = ["growing", "exchanging", "settling", "stable"][phase];
+    const name = ["growing", "exchanging", "settling", "stable", "trimming"][phase];
     root.append(shape("rect", {
       x: x(from), y: top, width: x(to) - x(from), height: end - top,
-      fill: phase % 2 ? "transparent" : "var(--shade)",
+      fill: phase === 0 || phase === 3 ? "transparent" : "var(--shade)",
     }));
     if (x(to) - x(from) > 9 * name.length) root.append(label((x(from) + x(to)) / 2, 12, name, "middle"));
   }
