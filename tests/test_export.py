@@ -114,19 +114,25 @@ def test_formula_text_is_read_back_exactly():
 def test_numbers_of_a_formula_are_short_and_exact(kind):
     """Every number is a double of the network, or K, and is written as Python writes it.
 
-    A node whose term 0 is a constant contributes this constant times the weight of its edge.
+    In a softmax, the constants of two outputs may be subtracted; and a node whose term 0 is a
+    constant contributes this constant times the weight of its edge.
     """
     network, formula = model(kind).network_, to_formula(model(kind))
     written = set(re.findall(r"(?<![\w.])\d+\.\d+(?:e-?\d+)?(?!\w)", formula.text))
     assert written == {repr(float(text)) for text in written}
     own = [network.edges["weight"], network.bias.ravel(), network.units["gain"]]
     known = {abs(number) for array in own for number in array.tolist()}
-    known |= {abs(w * b) for w in network.edges["weight"] for b in network.bias[:, 0]}
+    biases = network.bias[:, 0].tolist()
+    combined = [abs(w * b) for w in network.edges["weight"].tolist() for b in biases]
+    combined += [abs(a - b) for a in biases for b in biases]
+    numbers = {float(text) for text in written}
     if kind != "regressor":  # the scale of its targets is folded in
-        assert {float(text) for text in written} <= known
+        for number in numbers - known:
+            assert np.isclose(combined, number, rtol=1e-15, atol=0).any()
+        numbers &= known
     latex = re.sub(r" \\cdot 10\^\{(-?\d+)\}", r"e\1", formula.latex())
     shown = set(re.findall(r"(?<![\w.])\d+\.\d+(?:e-?\d+)?", latex))
-    assert {float(text) for text in shown} == {float(text) for text in written}
+    assert {float(text) for text in shown} == numbers
 
 
 def test_scores_of_a_softmax_are_written_once():

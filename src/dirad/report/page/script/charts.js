@@ -56,7 +56,7 @@ function drawGrowth(place, model, player) {
     const name = ["growing", "exchanging", "settling", "stable", "trimming"][phase];
     root.append(shape("rect", {
       x: x(from), y: top, width: x(to) - x(from), height: end - top,
-      fill: phase === 0 || phase === 3 ? "transparent" : "var(--shade)",
+      fill: phase === 0 || phase === 2 ? "var(--shade)" : "transparent",
     }));
     if (x(to) - x(from) > 9 * name.length) root.append(label((x(from) + x(to)) / 2, 12, name, "middle"));
   }
