@@ -5,7 +5,7 @@ import numba
 from dirad.core.compilation import SAFE_FAST_MATH
 from dirad.core.potential import edge_potentials, term_potentials, threshold_deltas
 from dirad.core.propagate import backward, forward, mean_cost
-from dirad.growth.update import move_parameters
+from dirad.growth.update import move_weights_and_biases
 
 
 @numba.njit(fastmath=SAFE_FAST_MATH, error_model="numpy")
@@ -19,4 +19,4 @@ def dirad_steps(state, scratch, params, error):
         threshold_deltas(net, work, params.delta_min)
         term_potentials(net, work, potential)
         edge_potentials(plan, work, potential)
-        move_parameters(state, potential, scratch.correction, params)
+        move_weights_and_biases(state, potential, scratch.correction, params)

@@ -52,7 +52,7 @@ TIMED = {
     "term_gradients": "potentials",
     "edge_gradients": "potentials",
     "perturb_zero_weight_gradients": "update",
-    "move_parameters": "update",
+    "move_weights_and_biases": "update",
     "move_gains": "update",
     "grow_v1": "choosing",
     "grow_unrestricted": "choosing",
@@ -61,7 +61,7 @@ TIMED = {
 TIMED_WITHIN = {
     "generate_edge": "applying",
     "convert_edge": "applying",
-    "reset_new_parts": "applying",
+    "rebuild_and_reset_new_parts": "applying",
     "apply_best": "applying",
     "apply_rest": "applying",
     "prune_zero_edges_and_dead_units": "applying",

@@ -20,8 +20,8 @@ from dirad.core.random import (
     TIE,
     bits,
     normal,
-    random_permutation,
     uniform,
+    write_permutation,
 )
 from dirad.growth.adapt import Batch, adapt, is_stable, new_data, step
 from dirad.growth.batches import draw_batch, draw_growth_batch
@@ -406,7 +406,7 @@ def test_purposes_do_not_share_draws():
 @given(st.integers(0, 2**40), st.integers(0, 1000), st.integers(1, 60))
 def test_a_shuffle_is_a_permutation(seed, step, n):
     order = np.empty(n, np.int64)
-    random_permutation(seed, SHUFFLE, step, order)
+    write_permutation(seed, SHUFFLE, step, order)
     assert sorted(order.tolist()) == list(range(n))
     assert order.tolist() == naive.shuffled(seed, SHUFFLE, step, n)
 
@@ -414,7 +414,7 @@ def test_a_shuffle_is_a_permutation(seed, step, n):
 def test_shuffles_favour_no_place():
     order, places = np.empty(5, np.int64), np.zeros((5, 5))
     for epoch in range(5000):
-        random_permutation(0, SHUFFLE, epoch, order)
+        write_permutation(0, SHUFFLE, epoch, order)
         places[np.arange(5), order] += 1
     assert np.abs(places - 1000).max() < 5 * np.sqrt(1000)
 

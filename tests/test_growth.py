@@ -37,7 +37,7 @@ from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, STEP, new_scratch,
 from dirad.growth.update import (
     learning_rate,
     move_gains,
-    move_parameters,
+    move_weights_and_biases,
     perturb_zero_weight_gradients,
 )
 from dirad.history import SETTLING
@@ -454,7 +454,7 @@ def moving(params, steps, *, frozen=False, weight=None, seed=0):
     for row in gradients:
         scratch.potential.edges["gradient"] = row[: len(case.network.edges)]
         scratch.potential.terms["gradient"] = row[len(case.network.edges) :]
-        move_parameters(state, scratch.potential, scratch.correction, params.constants())
+        move_weights_and_biases(state, scratch.potential, scratch.correction, params.constants())
         state.clock[STEP] += 1
     return case, before, state, gradients
 

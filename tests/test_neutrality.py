@@ -16,13 +16,17 @@ from dirad.growth.products import apply_product
 from dirad.growth.removal import (
     is_always_zero,
     prune_zero_edges_and_dead_units,
+    remove_childless_unit,
     remove_edge,
-    remove_unit,
 )
+from dirad.growth.simplification import replace_linear_nodes
+from dirad.history import History
+from dirad.inference import respond
 from dirad.params import Params, preset
 from networks import (
     PAIRS,
     cases,
+    edges_of,
     new_log,
     plain,
     random_case,
@@ -77,6 +81,30 @@ def test_generating_an_edge(case, seed):
     after = rows_of(case)
     assert before.keys() == after.keys()
     assert_unchanged(before, after)
+
+
+@given(cases(), st.integers(0, 3), st.integers(0, 1000))
+def test_replacing_linear_nodes(case, n_kept, seed):
+    """One node loses its modulation, and all but a few of its in-edges."""
+    net = case.plain
+    hidden = [u for u, unit in net.units.items() if unit.kind == "modulatory"]
+    assume(hidden)
+    u = hidden[seed % len(hidden)]
+    edges = case.network.edges
+    edges["source"][edges["term"] == 2 * u + 1] = -1
+    edges["source"][np.flatnonzero(edges["term"] == 2 * u)[n_kept:]] = -1
+    before = respond(case.network, case.X)
+    state, plan, log = state_of(case.network), new_plan(case.network), new_log()
+    start, n_edges = edges_of(case.network), case.network.n_edges
+    replaced = replace_linear_nodes(state, plan, log, preset("default").constants())
+    np.testing.assert_allclose(respond(state.network, case.X), before, rtol=1e-9, atol=1e-9)
+    assert state.network.n_edges <= n_edges - replaced
+    history = History(log.events[: log.written[0]])
+    effects = list(history.effects(start))  # of one dictionary, which is updated
+    assert not replaced or effects[-1][1] == edges_of(state.network)
+    n_out = len(naive.out_edges(net, u))
+    if n_kept == 0 and n_out and all(net.edges[e].term % 2 == 0 for e in naive.out_edges(net, u)):
+        assert replaced
 
 
 @given(cases(), PRESETS, st.sampled_from([1.0, 2.0, 0.3]), st.integers(0, 1000))
@@ -166,7 +194,7 @@ def test_removing_a_childless_node(case):
     assume(childless)
     before = rows_of(case)
     state, plan = state_of(case.network), new_plan(case.network)
-    remove_unit(state, plan, new_log(), childless[0])
+    remove_childless_unit(state, plan, new_log(), childless[0])
     left = plain(case.network)
     assert set(net.units) - set(left.units) == {childless[0]}
     assert all(edge.term // 2 != childless[0] for edge in left.edges.values())

@@ -20,7 +20,7 @@ from dirad.preval.connectivity import allowed_sources, is_output, live_nodes, pa
 from dirad.preval.expert import Expert
 from dirad.preval.l1 import new_l1
 from dirad.preval.learner import Learner
-from dirad.preval.paper_model import PaperLearner, best_temperature, temperature_scaled_sigmoid
+from dirad.preval.paper_model import PaperLearner, best_temperature, with_temperature
 from dirad.preval.predictor import fit_state_scaling
 from dirad.preval.settings import PRESETS, Settings
 from dirad.preval.validation import (
@@ -205,9 +205,9 @@ def test_the_temperature_makes_probabilities_true():
     y = (rng.random(4000) < p).astype(int)
     true = np.stack([1 - p, p], axis=1)
     assert best_temperature(true, y) == pytest.approx(1.0, abs=0.2)
-    overconfident = temperature_scaled_sigmoid(true, 0.25)
+    overconfident = with_temperature(true, 0.25)
     assert best_temperature(overconfident, y) == pytest.approx(4.0, rel=0.2)
-    assert temperature_scaled_sigmoid(overconfident, 4.0) == pytest.approx(true, abs=1e-6)
+    assert with_temperature(overconfident, 4.0) == pytest.approx(true, abs=1e-6)
 
 
 # ------------------------------------------------------------------ the system

@@ -54,7 +54,9 @@ def _safe_cache_folder() -> str:
     for folders in candidates:
         try:
             folders[0].parent.mkdir(parents=True, exist_ok=True)
-            if all(_made_private(folder, root_too=len(folders) == 1) for folder in folders):
+            if all(
+                _only_user_can_write(folder, root_may_own=len(folders) == 1) for folder in folders
+            ):
                 with tempfile.TemporaryFile(dir=folders[-1]):
                     return str(folders[-1])
         except OSError:
@@ -72,7 +74,7 @@ def _own_roots() -> Iterator[Path]:
         yield Path(tempfile.gettempdir()) / f"dirad-{user}"
 
 
-def _made_private(folder: Path, root_too: bool) -> bool:
+def _only_user_can_write(folder: Path, root_may_own: bool) -> bool:
     """Make a folder, if it is missing; say whether only this user can write into it.
 
     In a sticky folder such as /tmp nobody else can replace it afterwards.
@@ -81,7 +83,7 @@ def _made_private(folder: Path, root_too: bool) -> bool:
     if not hasattr(os, "getuid"):
         return True  # there, temporary files are in a folder of the user's own
     found = folder.lstat()  # of a symbolic link, whoever made it, not its target
-    owners = {os.getuid(), 0} if root_too else {os.getuid()}
+    owners = {os.getuid(), 0} if root_may_own else {os.getuid()}
     return stat.S_ISDIR(found.st_mode) and found.st_uid in owners and not found.st_mode & 0o022
 
 

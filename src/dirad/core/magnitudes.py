@@ -16,11 +16,11 @@ class OutOfRange(ValueError):
     """A value lies too far from the others of its column; `row` and `column` count from 0."""
 
     def __init__(self, row: int, column: int, value: float, place: str) -> None:
-        super().__init__(f"{place}: {reason(value)}")
+        super().__init__(f"{place}: {too_large_message(value)}")
         self.row, self.column, self.value = row, column, value
 
 
-def reason(value: float) -> str:
+def too_large_message(value: float) -> str:
     """Say why a value is out of range."""
     return (
         f"{value:.8g} is so much larger than the rest of the column that float64 cannot hold both; "

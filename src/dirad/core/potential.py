@@ -198,7 +198,7 @@ def term_gradients(net, work, potential):
 
 
 @kernel
-def conflicted(net_value, total, R1):
+def pulls_both_ways(net_value, total, R1):
     """True if the samples pull both ways: R₁·|net| is less than the pull of one direction."""
     side = 0.5 * (total + abs(net_value))  # the larger direction: (total ± net) / 2
     return R1 * abs(net_value) < side
@@ -213,7 +213,7 @@ def edge_exhausted(net, potential, e, R1, R2):
     total, net_value = potential.edges[e].total, potential.edges[e].net
     if total == 0.0:
         return True
-    if conflicted(net_value, total, R1):
+    if pulls_both_ways(net_value, total, R1):
         return True
     return abs(net_value) < R2 * abs(net.edges[e].weight)
 
@@ -222,4 +222,4 @@ def edge_exhausted(net, potential, e, R1, R2):
 def bias_exhausted(potential, t, delta_min, R1):
     """The same for a bias: no net pull above δ_min, or one that its two directions dwarf."""
     net_value, total = potential.terms[t].net, potential.terms[t].total
-    return total == 0.0 or abs(net_value) < delta_min or conflicted(net_value, total, R1)
+    return total == 0.0 or abs(net_value) < delta_min or pulls_both_ways(net_value, total, R1)

@@ -358,7 +358,7 @@ def backward(net, plan, work, cost, tolerance):
 
 
 @kernel
-def cross_entropy(share, p, weight):
+def cross_entropy_summand(share, p, weight):
     """−share·ln p, weighted; a logarithm takes long, so not where the share is 0."""
     if share == 0.0:
         return 0.0
@@ -385,9 +385,11 @@ def mean_cost(net, plan, work, cost):
                 part += 0.5 * sample_weight[m] * (a[m] - y[m]) ** 2
         else:
             for m in range(n):
-                part += cross_entropy(y[m], np.float64(a[m]), sample_weight[m])
+                part += cross_entropy_summand(y[m], np.float64(a[m]), sample_weight[m])
             if net.counts[TRANSFER] == LOGISTIC:
                 for m in range(n):
-                    part += cross_entropy(1.0 - y[m], 1.0 - np.float64(a[m]), sample_weight[m])
+                    part += cross_entropy_summand(
+                        1.0 - y[m], 1.0 - np.float64(a[m]), sample_weight[m]
+                    )
         total += part
     return total / max(weight, 1e-300)

@@ -52,7 +52,7 @@ def normal(seed, purpose, step, place):
 
 
 @kernel
-def random_permutation(seed, purpose, step, order):
+def write_permutation(seed, purpose, step, order):
     """Write a random permutation that depends on the key alone into `order`."""
     n = order.shape[0]
     for i in range(n):

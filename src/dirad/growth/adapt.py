@@ -16,7 +16,7 @@ from dirad.growth.state import (
     State,
     new_scratch,
     new_state,
-    with_room,
+    with_state_capacity,
     working_type,
 )
 from dirad.growth.step import DONE, FULL, RAN, run
@@ -173,7 +173,9 @@ def is_stable(state: State) -> bool:
 
 def with_doubled_capacity(state: State) -> State:
     """Return the state in arrays with twice the capacity."""
-    return with_room(state, 2 * len(state.network.units) + 64, 2 * len(state.network.edges) + 64)
+    return with_state_capacity(
+        state, 2 * len(state.network.units) + 64, 2 * len(state.network.edges) + 64
+    )
 
 
 def take_events(log: Log) -> NDArray:

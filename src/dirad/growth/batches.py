@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dirad.core.compilation import kernel
 from dirad.core.propagate import LANES
-from dirad.core.random import GROWTH_SAMPLE, SHUFFLE, random_permutation
+from dirad.core.random import GROWTH_SAMPLE, SHUFFLE, write_permutation
 from dirad.growth.state import SEED, STEP, working_type
 from dirad.params import Params
 
@@ -81,7 +81,7 @@ def draw_batch(state, work, data, params):
         return
     epoch = step // per_epoch
     if data.epoch[0] != epoch:
-        random_permutation(state.clock[SEED], SHUFFLE, epoch, data.order)
+        write_permutation(state.clock[SEED], SHUFFLE, epoch, data.order)
         data.epoch[0] = epoch
     start = (step % per_epoch) * n
     load_samples(data, data.order[start : start + n], n, work, 0)
@@ -100,16 +100,16 @@ def draw_growth_batch(state, wide, data, params):
         data.resident[1] = 1
         return
     order = np.empty(n_samples, np.int64)
-    random_permutation(state.clock[SEED], GROWTH_SAMPLE, state.clock[STEP], order)
+    write_permutation(state.clock[SEED], GROWTH_SAMPLE, state.clock[STEP], order)
     load_samples(data, order, min(params.growth_batch, n_samples), wide, 0)
 
 
 @kernel
-def load_samples(data, chosen, n, work, resident):
+def load_samples(data, chosen, n, work, inputs_resident):
     """Copy the chosen samples into the workspace; where inputs are resident, only the targets."""
     width = -(-n // LANES) * LANES
     work.width[0], work.width[1] = n, width
-    if not resident:
+    if not inputs_resident:
         copy_into_columns(data.inputs, chosen, n, work.state, width)
     copy_into_columns(data.targets, chosen, n, work.target, width)
     for m in range(n):

@@ -46,7 +46,7 @@ def within_limits(state, scratch, units, edges, params):
 
 
 @kernel
-def edge_of_largest_total(state, scratch, unit):
+def unvisited_edge_of_largest_total(state, scratch, unit):
     """Return the unvisited in-edge of `unit` with the largest total potential, or -1."""
     plan, potential = scratch.plan, scratch.potential
     best, best_total = -1, 0.0
@@ -96,7 +96,7 @@ def grow_pathway(state, scratch, unit, params):
         ):
             # Without this, Algorithm 1 would convert the only in-edge of a new node repeatedly.
             return generate_edge_for_term(state, scratch, 2 * current + 1, params)
-        e = edge_of_largest_total(state, scratch, current)
+        e = unvisited_edge_of_largest_total(state, scratch, current)
         if e < 0:
             return generate_edge_for_unit(state, scratch, current, params)
         scratch.edge_done[e] = True
@@ -122,7 +122,7 @@ def generate_edge_for_term(state, scratch, term, params):
 
 
 @kernel
-def reset_new_parts(state, scratch):
+def rebuild_and_reset_new_parts(state, scratch):
     """Rebuild the plan after a process. New parts have no potential until the next batch."""
     net, potential = state.network, scratch.potential
     now = state.clock[STEP]
@@ -171,7 +171,7 @@ def grow_v1(state, scratch, params):
             state, scratch, best, params
         ):
             done += 1
-            reset_new_parts(state, scratch)
+            rebuild_and_reset_new_parts(state, scratch)
 
 
 @kernel
@@ -188,7 +188,7 @@ def grow_unrestricted(state, scratch, params):
             and within_limits(state, scratch, 1, 1, params)
         ):
             convert_edge(state, scratch.plan, scratch.log, e, params)
-            reset_new_parts(state, scratch)
+            rebuild_and_reset_new_parts(state, scratch)
             done += 1
     for u in range(net.counts[N_UNITS]):
         if net.units[u].kind < 0:
@@ -196,6 +196,6 @@ def grow_unrestricted(state, scratch, params):
         terms = 1 if net.units[u].kind == OUTPUT else 2
         for t in range(2 * u, 2 * u + terms):
             if generate_edge_for_term(state, scratch, t, params):
-                reset_new_parts(state, scratch)
+                rebuild_and_reset_new_parts(state, scratch)
                 done += 1
     return done

@@ -139,12 +139,12 @@ def multiply_rows(out, out_square, partial, partial_square, source, n):
 
 
 @kernel
-def count_combinations(n, k, limit):
-    """Return the binomial coefficient of n and k, or a number above `limit` if it exceeds that."""
+def count_combinations(n, k, stop_above):
+    """Return the binomial coefficient of n and k, or a number above `stop_above` if it exceeds that."""
     total = 1.0
     for i in range(min(k, n - k)):
         total = total * (n - i) / (i + 1)
-        if total > limit:
+        if total > stop_above:
             break
     return total
 

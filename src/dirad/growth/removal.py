@@ -23,7 +23,7 @@ def remove_edge(state, plan, log, e):
 
 
 @kernel
-def remove_unit(state, plan, log, u):
+def remove_childless_unit(state, plan, log, u):
     """Remove a node without out-edges, with its in-edges."""
     net = state.network
     for p in range(plan.in_start[2 * u], plan.in_start[2 * u + 2]):
@@ -67,7 +67,7 @@ def prune_zero_edges_and_dead_units(state, plan, log, params):
                     removed += 1
         childless = plan.out_start[u] == plan.out_start[u + 1]
         if childless and uniform(state.clock[SEED], NODE_REMOVAL, now, u) < params.node_removal:
-            remove_unit(state, plan, log, u)
+            remove_childless_unit(state, plan, log, u)
             removed += 1
     if plan.status[CHANGED] == 1:
         rebuild(net, plan)

@@ -20,7 +20,7 @@ from dirad.history import RESTORED, SETTLING, STABLE
 
 
 @kernel
-def record_error(state, error, params):
+def record_error_and_best(state, error, params):
     """Record the error of a batch; keep a snapshot when the smoothed error is the lowest so far.
 
     Batches change every step, so that patience uses an exponentially smoothed error;

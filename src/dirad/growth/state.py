@@ -145,7 +145,7 @@ def new_trimming() -> NDArray[np.float64]:
     return np.array([np.inf, np.inf, 0.0, 0.0, 0.0])
 
 
-def with_room(state: State, units: int, edges: int) -> State:
+def with_state_capacity(state: State, units: int, edges: int) -> State:
     """Return the same state in arrays with at least this capacity."""
     network = with_capacity(state.network, units, edges)
     units, edges = len(network.units), len(network.edges)
@@ -165,7 +165,7 @@ def with_output(state: State) -> State:
     network = state.network
     unit = int(network.counts[N_UNITS])
     if unit == len(network.units):
-        state = with_room(state, unit + 16, len(network.edges))
+        state = with_state_capacity(state, unit + 16, len(network.edges))
     for one in (state.network, state.best, state.trimmed):
         one.units[unit] = FREE_UNIT
         one.units["kind"][unit] = OUTPUT

@@ -22,7 +22,12 @@ from dirad.growth.priority import grow_unrestricted, grow_v1
 from dirad.growth.products import MAX_ORDER
 from dirad.growth.removal import prune_zero_edges_and_dead_units
 from dirad.growth.saliency import fade_weakest
-from dirad.growth.stabilization import apply_patience, end_growth_phase, enter_phase, record_error
+from dirad.growth.stabilization import (
+    apply_patience,
+    end_growth_phase,
+    enter_phase,
+    record_error_and_best,
+)
 from dirad.growth.state import (
     GAIN,
     GROWN,
@@ -47,7 +52,7 @@ from dirad.growth.trimming import (
 from dirad.growth.update import (
     TRIM_INTERVAL,
     move_gains,
-    move_parameters,
+    move_weights_and_biases,
     perturb_zero_weight_gradients,
 )
 from dirad.history import EXCHANGING, GROWING, SETTLING, STABLE, TRIMMING
@@ -72,7 +77,7 @@ def run(state, scratch, wide, data, params, stop, error, edges, hidden):
         if is_growth_round(state, params):
             draw_growth_batch(state, wide, data, params)
             growth_round(state, scratch.plan, wide, scratch.log, params)
-        end_step(state, scratch.plan, wide, scratch.log, params)
+        advance_phase_and_clock(state, scratch.plan, wide, scratch.log, params)
         edges[i] = count_edges(state.network)
         hidden[i] = count_hidden(state.network)
     return DONE if state.clock[PHASE] == STABLE else RAN
@@ -87,7 +92,7 @@ def take_step(state, scratch, params):
     # Our own ordering tolerates a mismatch in rounds of growth, not in parameter updates.
     tolerance = 0.0 if params.ordering == GAIN else params.acceptable_mismatch
     backward(net, plan, work, params.cost, tolerance)
-    record_error(state, error, params)
+    record_error_and_best(state, error, params)
     growing = state.clock[PHASE] == GROWING
     if params.ordering != GAIN and growing:
         threshold_deltas(net, work, params.delta_min)
@@ -98,7 +103,7 @@ def take_step(state, scratch, params):
         edge_gradients(plan, work, scratch.potential)
     if params.perturbation > 0.0:
         perturb_zero_weight_gradients(state, plan, work, scratch.potential, params)
-    move_parameters(state, scratch.potential, scratch.correction, params)
+    move_weights_and_biases(state, scratch.potential, scratch.correction, params)
     move_gains(state, plan, params)
     if params.ordering == V1:
         grow_v1(state, scratch, params)
@@ -191,7 +196,7 @@ def is_any_edge_fading(state):
 
 
 @kernel
-def end_step(state, plan, wide, log, params):
+def advance_phase_and_clock(state, plan, wide, log, params):
     """Change the phase where its end is reached, and advance the clock."""
     clock = state.clock
     if params.ordering != GAIN:

@@ -11,6 +11,7 @@ from dirad.core.compilation import kernel
 from dirad.core.edits import copy_into
 from dirad.core.propagate import SQUARED, backward, forward, mean_cost
 from dirad.growth.saliency import fade_weakest
+from dirad.growth.simplification import replace_linear_nodes
 from dirad.growth.stabilization import enter_phase, restore
 from dirad.growth.state import (
     GROWN,
@@ -93,6 +94,7 @@ def trim(state, plan, wide, log, params):
     removal of one edge does not pay.
     """
     trimming = state.trimming
+    replace_linear_nodes(state, plan, log, params)
     edges = count_edges(state.network)
     shorter = keep_if_shorter(state, plan, wide, log, params)
     last = int(trimming[SHARE] * count_edges(state.best))

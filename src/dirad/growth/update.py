@@ -73,7 +73,7 @@ def adam_moments(gradient, mean, square, params):
 
 
 @kernel
-def move_parameters(state, potential, correction, params):
+def move_weights_and_biases(state, potential, correction, params):
     """One step of every weight and bias that is not frozen."""
     move_weights(state, potential, correction, params)
     move_biases(state, potential, correction, params)

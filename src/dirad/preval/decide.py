@@ -138,7 +138,7 @@ def split(
     model = np.array([one.model.number for one in judgements])[place]
     p_new = max(one.verdict.p for one in everyone)
 
-    normal_scores, z = combined_z(judgements, place)
+    normal_scores, z = normal_scores_and_z(judgements, place)
     labelled = y != UNLABELLED
     p_errors = 1.0
     if labelled.any():
@@ -163,7 +163,7 @@ def split(
     return New(model, novel, p_new)
 
 
-def combined_z(
+def normal_scores_and_z(
     judgements: Sequence[Judgement], place: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], float]:
     """Return the normal score of each sample by its own model, and the z statistic of all."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dirad.core.network import FREE, Network
-from dirad.growth.state import State, new_state, with_room
+from dirad.growth.state import State, new_state, with_state_capacity
 
 
 def grow_on_top_of(network: Network, seed: int) -> State:
@@ -12,7 +12,7 @@ def grow_on_top_of(network: Network, seed: int) -> State:
     Its nodes may feed new ones; its own parameters, and so its answers, never change.
     """
     units, edges = len(network.units), len(network.edges)
-    state = with_room(new_state(network.n_inputs, 0, seed=seed), units + 16, edges + 32)
+    state = with_state_capacity(new_state(network.n_inputs, 0, seed=seed), units + 16, edges + 32)
     frozen = network.copy()
     frozen.units["frozen"][frozen.units["kind"] != FREE] = 1
     frozen.edges["frozen"][frozen.edges["source"] >= 0] = 1

@@ -247,7 +247,7 @@ class PaperLearner:
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's outputs as probabilities: calibrated, and normalized to add up to 1."""
-        return normalized(temperature_scaled_sigmoid(self.l0_outputs(X), self.temperature))
+        return normalized(with_temperature(self.l0_outputs(X), self.temperature))
 
     @property
     def n_parameters(self) -> int:
@@ -265,7 +265,7 @@ def new_paper_learner(
     return PaperLearner(number, seed, settings, list(range(n_classes)), l0, nothing)
 
 
-def temperature_scaled_sigmoid(outputs: NDArray, temperature: float) -> NDArray[np.float64]:
+def with_temperature(outputs: NDArray, temperature: float) -> NDArray[np.float64]:
     """Return logistic outputs with their activations divided by a temperature."""
     inside = np.clip(outputs, 1e-12, 1.0 - 1e-12)
     return 1.0 / (1.0 + ((1.0 - inside) / inside) ** (1.0 / temperature))
@@ -281,7 +281,7 @@ def best_temperature(outputs: NDArray, columns: NDArray[np.int64]) -> float:
     from scipy.optimize import minimize_scalar  # imported late: only training needs it
 
     def cost(log_temperature: float) -> float:
-        warm = temperature_scaled_sigmoid(outputs, float(np.exp(log_temperature)))
+        warm = with_temperature(outputs, float(np.exp(log_temperature)))
         share = warm[np.arange(len(warm)), columns] / np.maximum(warm.sum(axis=1), 1e-300)
         return float(-np.mean(np.log(np.maximum(share, 1e-12))))
 

@@ -57,7 +57,7 @@ def expert_program(parts: ExpertParts, *, details: bool = False) -> Program:
     inputs whose offset is very large relative to their spread lose no digits.
     """
     builder = Builder(parts.l0.n_inputs)
-    inputs = _standardized_nodes(builder, parts, exact=details)
+    inputs = _standardized_input_values(builder, parts, subtract_first=details)
     bounded = inputs
     if details and parts.scaling is not None:  # products of very large inputs would overflow
         bounded = builder.block(Transfer.CLIPPED, inputs.sums, constant=MAX_SPREADS)
@@ -82,7 +82,7 @@ def expert_program(parts: ExpertParts, *, details: bool = False) -> Program:
         if details:
             results[RESIDUALS] = builder.linear(rows)
             rows = results[RESIDUALS].sums
-    errors = results[CLUSTER_ERRORS] = _mean_squares(builder, l1, rows)
+    errors = results[CLUSTER_ERRORS] = _mean_squared_input_errors(builder, l1, rows)
     answers = {
         OUTPUTS: _probabilities(builder, parts, l0, gates, errors),
         SCORE: _score(builder, parts, rows, errors),
@@ -101,7 +101,9 @@ def _standardized(builder: Builder, parts: ExpertParts) -> Signals:
     return builder.inputs.less(parts.scaling.offset, over=parts.scaling.spread)
 
 
-def _standardized_nodes(builder: Builder, parts: ExpertParts, *, exact: bool) -> Signals:
+def _standardized_input_values(
+    builder: Builder, parts: ExpertParts, *, subtract_first: bool
+) -> Signals:
     """Return the same as values: multiplied into thousands of weights, offsets cost digits.
 
     Exact: x − offset is computed first; x / spread − offset / spread would lose the digits that x
@@ -109,7 +111,7 @@ def _standardized_nodes(builder: Builder, parts: ExpertParts, *, exact: bool) ->
     """
     if parts.scaling is None:
         return builder.inputs
-    if not exact:
+    if not subtract_first:
         return builder.linear(_standardized(builder, parts).sums)
     scaling, ones = parts.scaling, np.ones(builder.n_inputs)
     centered = builder.linear(builder.inputs.less(scaling.offset, over=ones).sums)
@@ -126,12 +128,14 @@ def _states(
     before: list[Signals] = []
     for one in l1.states.earlier:
         earlier = builder.attach(one.states.network, bounded)
-        states = _states_given(one, earlier, inputs, before)
+        states = _states_with_earlier_predictions(one, earlier, inputs, before)
         before.append(_input_predictions(builder, one, states))
-    return _states_given(l1, l0, inputs, before)
+    return _states_with_earlier_predictions(l1, l0, inputs, before)
 
 
-def _states_given(l1: Predictor, l0: Attached, inputs: Signals, before: list[Signals]) -> Signals:
+def _states_with_earlier_predictions(
+    l1: Predictor, l0: Attached, inputs: Signals, before: list[Signals]
+) -> Signals:
     seen = l1.states
     units = l0.states.take(np.arange(seen.network.n_inputs, len(l0.states.value)))
     own = joined(inputs, units).take(seen.nodes).less(seen.offset, over=seen.spread)
@@ -203,7 +207,7 @@ def _mixture_predictions(
 # ---------------------------------------------------------------- answers and score
 
 
-def _mean_squares(builder: Builder, l1: Predictor, rows: Sums) -> Signals:
+def _mean_squared_input_errors(builder: Builder, l1: Predictor, rows: Sums) -> Signals:
     """Return the mean squared error of the inputs: one value, or one per cluster."""
     inputs = np.flatnonzero(l1.is_input)
     n, n_clusters = len(inputs), len(rows) // max(len(l1.targets), 1)

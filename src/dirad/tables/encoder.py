@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.magnitudes import OutOfRange, check_range, reason
+from dirad.core.magnitudes import OutOfRange, check_range, too_large_message
 from dirad.tables.errors import TableError, first_repeated, listed, shown
 from dirad.tables.fields import EXACT, Input, Label, Target, check, from_json
 from dirad.tables.fitting import fit_inputs, fit_target
@@ -171,7 +171,7 @@ class Encoder:
             row = first + error.row
             for chunk in chunks:
                 if row < len(chunk):
-                    raise chunk.error(row, name, reason(error.value)) from error
+                    raise chunk.error(row, name, too_large_message(error.value)) from error
                 row -= len(chunk)
             raise
 
