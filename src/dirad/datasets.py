@@ -13,7 +13,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +95,8 @@ def small_digits() -> Dataset:
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
-    X, y = load_digits(return_X_y=True)
+    loaded: Any = load_digits(return_X_y=True)
+    X, y = loaded
     X = (X / 16).astype(np.float32)
     fit, held = train_test_split(np.arange(len(y)), test_size=1 / 3, random_state=0, stratify=y)
     return Dataset(X[fit], y[fit], X[held], y[held])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.magnitudes import out_of_range, reason
+from dirad.core.magnitudes import out_of_range, too_large_message
 from dirad.estimators.checks import checked_labels
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.choice import ContinualSystem
@@ -143,8 +143,8 @@ def replace_markers(system: ContinualSystem, X: NDArray) -> NDArray:
     row, column = np.argwhere(far)[0].tolist()
     warnings.warn(
         f"sample {system.journal.samples + row}, column {column}: "
-        f"{reason(float(X[row, column]))}; {np.count_nonzero(far)} such values are replaced by the "
-        "medians of their columns",
+        f"{too_large_message(float(X[row, column]))}; {np.count_nonzero(far)} such values are "
+        "replaced by the medians of their columns",
         stacklevel=5,
     )
     return np.where(far, np.nanmedian(np.where(far, np.nan, X), axis=0), X)

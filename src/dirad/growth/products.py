@@ -140,7 +140,7 @@ def multiply_rows(out, out_square, partial, partial_square, source, n):
 
 @kernel
 def count_combinations(n, k, stop_above):
-    """Return the binomial coefficient of n and k, or a number above `stop_above` if it exceeds that."""
+    """Return the binomial coefficient of n and k; above `stop_above`, some number above that."""
     total = 1.0
     for i in range(min(k, n - k)):
         total = total * (n - i) / (i + 1)

@@ -106,8 +106,8 @@ def _standardized_input_values(
 ) -> Signals:
     """Return the same as values: multiplied into thousands of weights, offsets cost digits.
 
-    Exact: x − offset is computed first; x / spread − offset / spread would lose the digits that x
-    and the offset have in common.
+    With `subtract_first`, x − offset is computed first; x / spread − offset / spread would lose the
+    digits that x and the offset have in common.
     """
     if parts.scaling is None:
         return builder.inputs
