@@ -57,7 +57,7 @@ def grow_parity(
         preset=preset,
         random_state=seed,
         **{
-            "max_edges": parity_edges(bits),
+            "max_edges": parity_edges(bits) if preset == "paper" else None,
             "batch_size": STREAM_BATCH if stream or distractors else None,
             **(changes or {}),
         },

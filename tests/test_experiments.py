@@ -8,7 +8,7 @@ import pytest
 from dirad.datasets import Dataset
 from dirad.engine import run_all
 from dirad.params import preset
-from experiments import ablation, digits, pairs, parity
+from experiments import ablation, digits, pairs, parity, shapes
 from experiments.tabular import small
 
 
@@ -164,3 +164,20 @@ def test_ablation_runs_in_the_order_of_its_jobs(small_mnist):
     runs = ablation.measure(jobs)
     assert [run.variant for run in runs] == ["1.5", "2"]
     assert all(0.0 <= run.accuracy <= 1.0 for run in runs)
+
+
+def test_shapes_are_drawn_varied_and_summarized():
+    assert all(
+        len(shapes.varied(problem, "few samples", 1)[0]) == 500 for problem in shapes.PROBLEMS
+    )
+    X, y = shapes.varied("spirals", "rotated", 0)
+    Z, same = shapes.varied("spirals", "noise inputs", 0)
+    assert np.array_equal(y, same)
+    assert (X.shape, Z.shape) == ((2000, 2), (2000, 5))
+    with pytest.raises(ValueError, match="no problem 'square'"):
+        shapes.draw("square", 10, 0)
+    runs = shapes.measure([0], problems=["moons"], variants=["few samples"])
+    (row,) = shapes.summarize(runs)
+    assert row["DIRAD"] == runs[0].score > 0.9
+    assert row["most edges"] == runs[0].edges > 0
+    assert row["less the best other"] == row["DIRAD"] - max(row["boosting"], row["MLP"])

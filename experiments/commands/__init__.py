@@ -10,6 +10,7 @@ from experiments.commands import (
     parity,
     reproduce,
     scale,
+    shapes,
     tabular,
     xor,
 )  # the commands: each registers itself
@@ -28,6 +29,7 @@ __all__ = [
     "reproduce",
     "run",
     "scale",
+    "shapes",
     "tabular",
     "xor",
 ]
