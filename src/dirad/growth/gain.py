@@ -262,9 +262,9 @@ def apply_process(state, plan, log, params, t, choice):
         apply_product(state, plan, log, t, choice.products[t], length, params)
     elif length == BY_GATE:
         gate = choice.gates[t]
-        sources = np.array([int(gate[GATE]), int(gate[SOURCE]), int(gate[STEP_GATE])])
-        if any_closes_cycle(net, plan, sources, t):
-            return False
+        for column in (GATE, SOURCE, STEP_GATE):
+            if closes_cycle(net, plan, int(gate[column]), t):
+                return False
         apply_gate(state, plan, log, t, gate, params)
     else:
         if closes_cycle(net, plan, choice.source[t], t):
@@ -284,12 +284,13 @@ def apply_rest(state, plan, log, params, room, choice):
     net = state.network
     n_nodes = choice.evidences.shape[1]
     wanted = np.zeros(choice.evidences.shape, np.bool_)
+    count = 0
     for t in range(wanted.shape[0]):
         if choice.length[t] == 1:
             for s in range(n_nodes):
                 G = choice.evidences[t, s]
                 wanted[t, s] = G > 0.0 and G >= choice.least[t]
-    count = wanted.sum()
+                count += wanted[t, s]
     if 10 * count > room or not has_room(state, log, 0, count):
         return 0
     added = 0

@@ -56,9 +56,21 @@ def sort_into_bins(states, nodes, n):
 
 
 @kernel
+def sort_few(values, ordered):
+    """Write the values in rising order (insertion sort, which compiles fast)."""
+    for m in range(values.shape[0]):
+        x, place = values[m], m
+        while place > 0 and ordered[place - 1] > x:
+            ordered[place] = ordered[place - 1]
+            place -= 1
+        ordered[place] = x
+
+
+@kernel
 def write_thresholds(states, thresholds):
     """Write thresholds between different quantiles; return their number."""
-    ordered = np.sort(states)
+    ordered = np.empty(states.shape[0])
+    sort_few(states, ordered)
     n, count = ordered.shape[0], 0
     for i in range(1, MAX_BINS):
         place = max(1, i * n // MAX_BINS)
@@ -76,9 +88,13 @@ def write_thresholds(states, thresholds):
 @kernel
 def keep(kept, candidate, G, edges):
     """Put a candidate into the place of the worst that is kept, if it has more gain per edge."""
-    worst = np.argmin(kept[:, RATE])
+    worst = 0
+    for i in range(kept.shape[0]):
+        if kept[i, RATE] < kept[worst, RATE]:
+            worst = i
     if G > edges * kept[worst, RATE]:
-        kept[worst] = candidate
+        for column in range(N_COLUMNS):
+            kept[worst, column] = candidate[column]
         kept[worst, RATE] = G / edges
 
 

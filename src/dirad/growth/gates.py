@@ -11,6 +11,8 @@ A gate is a conversion of a new edge whose node has its source and its threshold
 Its last edge has weight 0, so that no response changes.
 """
 
+import math
+
 import numpy as np
 
 from dirad.core.compilation import kernel
@@ -34,7 +36,7 @@ from dirad.growth.gate_scan import (
     scan_gated_edges,
     scan_steps,
 )
-from dirad.growth.products import sort_by_total_potential
+from dirad.growth.products import total_potential
 
 SCAN_OPERATIONS = 1e6  # samples visited in the scan of gated edges of one term, and of corners
 LEAST_SCANNED = 1000  # samples
@@ -68,19 +70,36 @@ def search_gates(net, plan, work, term, score, candidates, bins, rows, best):
     kept = np.zeros((RESCORED, N_COLUMNS))
     strength = np.empty(count)
     tries = scan_steps(score, candidates, bins, n, kept, strength)
-    gates = candidates[bins.n_thresholds[candidates] > 0]
-    strength = strength[bins.n_thresholds[candidates] > 0]
-    few = int(np.sqrt(SCAN_OPERATIONS / LEAST_SCANNED))
-    gates = gates[np.argsort(-strength)[:few]]
-    sources = candidates.copy()
+    few = int(math.sqrt(SCAN_OPERATIONS / LEAST_SCANNED))
+    gates = strongest(candidates, strength, few)
+    sources = candidates
     if count > few:
-        sort_by_total_potential(work, sources, score.residual)
-        sources = sources[:few]
+        for i in range(count):
+            strength[i] = total_potential(work, candidates[i], score.residual)
+        sources = strongest(candidates, strength, few)
     visits = max(1.0, float(gates.shape[0]) * sources.shape[0])
     n = min(n, max(LEAST_SCANNED, int(SCAN_OPERATIONS / visits)))
     tries += scan_gated_edges(net, plan, work, term, score, sources, gates, bins, n, rows, kept)
     tries += scan_corners(score, gates, bins, n, kept)
     return rescore(net, plan, work, term, score, kept, rows, best), tries
+
+
+@kernel
+def strongest(candidates, strength, few):
+    """Return the few candidates of the largest strength above 0, the strongest first."""
+    chosen = np.empty(min(few, candidates.shape[0]), np.int64)
+    number = 0
+    while number < chosen.shape[0]:
+        best = 0
+        for i in range(candidates.shape[0]):
+            if strength[i] > strength[best]:
+                best = i
+        if strength[best] <= 0.0:
+            break
+        chosen[number] = candidates[best]
+        strength[best] = -1.0
+        number += 1
+    return chosen[:number]
 
 
 @kernel
@@ -109,7 +128,8 @@ def rescore(net, plan, work, term, score, kept, rows, best):
             G = feature_evidence(work, score, rows[0, 0], own)
             if G > edges_for_gate(candidate) * best_rate:
                 best_rate, best_G = G / edges_for_gate(candidate), G
-                best[:] = candidate
+                for column in range(N_COLUMNS):
+                    best[column] = candidate[column]
     return best_G
 
 
@@ -122,7 +142,7 @@ def standard_deviation(row, n):
     mean /= n
     for m in range(n):
         square += (row[m] - mean) ** 2
-    return np.sqrt(square / n)
+    return math.sqrt(square / n)
 
 
 @kernel

@@ -168,14 +168,20 @@ def move_gates_first(candidates, first_gate):
 
 
 @kernel
+def total_potential(work, source, deltas):
+    """Σ|aδ| of a source."""
+    total = 0.0
+    for m in range(work.width[0]):
+        total += abs(work.state[source, m] * deltas[m])
+    return total
+
+
+@kernel
 def sort_by_total_potential(work, candidates, deltas):
     """Sort the candidates by falling total potential Σ|aδ|."""
     totals = np.zeros(candidates.shape[0])
     for i in range(candidates.shape[0]):
-        total = 0.0
-        for m in range(work.width[0]):
-            total += abs(work.state[candidates[i], m] * deltas[m])
-        totals[i] = total
+        totals[i] = total_potential(work, candidates[i], deltas)
     candidates[:] = candidates[np.argsort(-totals)]
 
 
