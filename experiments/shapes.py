@@ -169,10 +169,10 @@ def summarize(runs: Sequence[Run]) -> list[dict[str, Any]]:
             "measure": "R²" if problem in REGRESSION else "accuracy",
         }
         for method, found in of.items():
-            row[method] = scores[method]
-            row[f"{method} sd"] = deviation([one.score for one in found])
+            row[method] = round(scores[method], 4)
+            row[f"{method} sd"] = round(deviation([one.score for one in found]), 4)
         others = max(score for method, score in scores.items() if method != "DIRAD")
-        row["less the best other"] = scores["DIRAD"] - others
+        row["less the best other"] = round(scores["DIRAD"] - others, 4)
         row["edges"] = mean(one.edges for one in of["DIRAD"])
         row["most edges"] = max(one.edges for one in of["DIRAD"])
         row["hidden"] = mean(one.hidden for one in of["DIRAD"])

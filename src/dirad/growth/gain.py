@@ -131,8 +131,10 @@ def choose_process(state, plan, work, t, params, score, candidates, bins, room, 
 
 
 @kernel
-def rounds_for_all_outputs(net):
+def rounds_for_all_outputs(net, params):
     """Number of rounds after which products and gates were searched for every output."""
+    if not params.gates:
+        return 1
     return max(1, -(-count_growing_outputs(net, net.counts[N_UNITS]) // SEARCHED_OUTPUTS))
 
 
@@ -148,12 +150,12 @@ def count_growing_outputs(net, stop):
 
 @kernel
 def is_searched(state, unit, params):
-    """Are products and gates searched for this node in this round? A few outputs take turns."""
+    """Are products and gates searched for this node now? With gates, many outputs take turns."""
     net = state.network
     if net.units[unit].kind != OUTPUT:
         return False
     number = (state.clock[STEP] + 1) // params.interval
-    return (number + count_growing_outputs(net, unit)) % rounds_for_all_outputs(net) == 0
+    return (number + count_growing_outputs(net, unit)) % rounds_for_all_outputs(net, params) == 0
 
 
 @kernel

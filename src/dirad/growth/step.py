@@ -140,13 +140,13 @@ def growth_round(state, plan, wide, log, params):
         added = -1  # no room: edges are exchanged from now on
         if edges < limit and grows_in_vain(state, plan, wide, log, params):
             added = 0
-            clock[ROUNDS_WITHOUT_GROWTH] = 2 * rounds_for_all_outputs(net)
+            clock[ROUNDS_WITHOUT_GROWTH] = 2 * rounds_for_all_outputs(net, params)
         elif edges < limit and not must_settle(state, params):
             few = max(1, int(params.growth_rate * edges))
             added = grow_by_gain(state, plan, wide, log, params, limit - edges, few)
         state.trimming[GROWN] += max(added, 0)
         clock[ROUNDS_WITHOUT_GROWTH] = 0 if added > 0 else clock[ROUNDS_WITHOUT_GROWTH] + 1
-        if added < 0 or clock[ROUNDS_WITHOUT_GROWTH] >= 2 * rounds_for_all_outputs(net):
+        if added < 0 or clock[ROUNDS_WITHOUT_GROWTH] >= 2 * rounds_for_all_outputs(net, params):
             clock[ROUNDS_WITHOUT_GROWTH] = 0
             crowded = added < 0 or count_edges(net) > params.max_edges
             if crowded and params.swaps > 0 and not must_settle(state, params):

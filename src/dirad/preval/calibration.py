@@ -145,7 +145,7 @@ def frequent_classes(label_errors: Mapping[int, tuple[float, float]]) -> list[in
     return [label for label, n in counts.items() if n >= MIN_CLASS_SHARE * most]
 
 
-def label_errors_and_rare_share(
+def label_errors_by_class(
     wrong: NDArray[np.bool_], y: NDArray[np.int64], taught: NDArray[np.int64]
 ) -> dict[int, tuple[float, float]]:
     """Return the wrong answers on held-out samples by class, and how frequent rare classes are.

@@ -15,12 +15,7 @@ from dirad.core.network import Network
 from dirad.history import History
 from dirad.inference import respond
 from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT, UNLABELLED, Buffer
-from dirad.preval.calibration import (
-    MIN_CLASS_SHARE,
-    Calibration,
-    calibrate,
-    label_errors_and_rare_share,
-)
+from dirad.preval.calibration import MIN_CLASS_SHARE, Calibration, calibrate, label_errors_by_class
 from dirad.preval.expert import GROWING_L0, GROWING_L1, Evaluator, Expert, Scores, model_text
 from dirad.preval.input_units import InputScaling, InputUnits, fit_scaling
 from dirad.preval.l0 import L0Training, new_l0
@@ -248,7 +243,7 @@ class Learner:
         y = self.buffer.y[chosen]
         wrong = (y != UNLABELLED) & (scores.label != y)
         n_groups = max(len(self.classes), 1)
-        counts = label_errors_and_rare_share(wrong, y, self._taught_labels)
+        counts = label_errors_by_class(wrong, y, self._taught_labels)
         calibration = calibrate(scores.log_error, scores.group, n_groups, counts)
         return Expert(
             self.number,
@@ -363,7 +358,7 @@ class Learner:
         held = self.buffer.held_out & self.buffer.labelled
         X, y = self.buffer.X[held], self.buffer.y[held]
         wrong = self.label_errors(self._labels(X), y)
-        counts = label_errors_and_rare_share(wrong, y, self._taught_labels)
+        counts = label_errors_by_class(wrong, y, self._taught_labels)
         return self.calibration._replace(label_errors=counts)
 
     @property
