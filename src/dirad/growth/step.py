@@ -22,6 +22,7 @@ from dirad.growth.priority import grow_unrestricted, grow_v1
 from dirad.growth.products import MAX_ORDER
 from dirad.growth.removal import prune_zero_edges_and_dead_units
 from dirad.growth.saliency import fade_weakest
+from dirad.growth.simplification import replace_linear_nodes
 from dirad.growth.stabilization import (
     apply_patience,
     end_growth_phase,
@@ -156,7 +157,9 @@ def growth_round(state, plan, wide, log, params):
             else:
                 begin_settling(state, plan, wide, log, params)
     else:
-        exchange_edges(state, plan, wide, log, params, edges)
+        if params.edge_price > 0.0:
+            replace_linear_nodes(state, plan, log, params)
+        exchange_edges(state, plan, wide, log, params, count_edges(net))
 
 
 @kernel
@@ -211,6 +214,8 @@ def advance_phase_and_clock(state, plan, wide, log, params):
         begin_settling(state, plan, wide, log, params)
     settled = clock[STEP] + 1 - clock[PHASE_START] >= params.settle_steps
     if clock[PHASE] == SETTLING and settled and not is_any_edge_fading(state):
+        if params.edge_price > 0.0:
+            replace_linear_nodes(state, plan, log, params)
         enter_phase(state, log, STABLE)
     clock[STEP] += 1
 
