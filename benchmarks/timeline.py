@@ -56,14 +56,14 @@ TIMED = {
     "move_gains": "update",
     "grow_v1": "choosing",
     "grow_unrestricted": "choosing",
-    "growth_round": "choosing",
+    "structure_round": "choosing",
 }
 TIMED_WITHIN = {
     "generate_edge": "applying",
     "convert_edge": "applying",
     "rebuild_and_reset_new_parts": "applying",
     "apply_best": "applying",
-    "apply_rest": "applying",
+    "add_other_significant_sources": "applying",
     "prune_zero_edges_and_dead_units": "applying",
 }
 

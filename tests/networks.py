@@ -20,7 +20,7 @@ from dirad.core.network import (
     new_network,
     with_capacity,
 )
-from dirad.core.order import Plan, new_plan
+from dirad.core.order import Plan, build_plan
 from dirad.core.potential import (
     Potential,
     edge_potentials,
@@ -190,7 +190,7 @@ class Passes(NamedTuple):
 
 def run_passes(case: Case, tolerance=0.0, delta_min=0.0, dtype=np.float64) -> Passes:
     """Forward, backward and potentials, in a workspace that was full of something else."""
-    plan = new_plan(case.network)
+    plan = build_plan(case.network)
     work = new_workspace(case.network, len(case.X) + 40, dtype)
     for array in (
         work.state,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-from dirad.core.order import new_plan
+from dirad.core.order import build_plan
 from dirad.core.propagate import forward
 from dirad.growth.adapt import adapt, new_data
 from dirad.growth.evidence import residual_score
@@ -151,7 +151,7 @@ def test_a_gate_is_neutral_and_has_the_state_that_was_scored(case, seed):
     feature, scratch = np.zeros((2, found.work.state.shape[1]))
     write_feature(found.work, gate, feature, scratch)
     edges = set(edges_of(case.network))
-    state, plan, log = state_of(case.network), new_plan(case.network), new_log()
+    state, plan, log = state_of(case.network), build_plan(case.network), new_log()
     n_hidden = state.network.n_hidden
     apply_gate(state, plan, log, 0, gate, preset("default").constants())
     net = state.network

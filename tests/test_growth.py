@@ -17,7 +17,7 @@ from dirad.core.network import (
     new_network,
     with_capacity,
 )
-from dirad.core.order import new_plan
+from dirad.core.order import build_plan
 from dirad.growth.adapt import adapt, is_stable, new_data
 from dirad.growth.edge_generation import best_source
 from dirad.growth.enc import function_preserving_init, may_convert
@@ -30,7 +30,12 @@ from dirad.growth.evidence import (
     source_evidence,
 )
 from dirad.growth.priority import grow_unrestricted, grow_v1
-from dirad.growth.products import MAX_ORDER, best_pair, best_product_of_length, move_gates_first
+from dirad.growth.products import (
+    MAX_ORDER,
+    best_pair,
+    best_product_of_length,
+    move_later_nodes_first,
+)
 from dirad.growth.removal import prune_zero_edges_and_dead_units
 from dirad.growth.saliency import fade_weakest, obs_saliencies
 from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, STEP, new_scratch, new_state
@@ -514,7 +519,7 @@ def gains(rule, start, steps, weight=0.5):
     network.counts[N_UNITS] = 2
     network.edges[0] = (2, 0, weight, 0)
     network.counts[N_EDGES] = 1
-    state, plan = state_of(network), new_plan(network)
+    state, plan = state_of(network), build_plan(network)
     result = []
     for _ in range(steps):
         move_gains(state, plan, Params(K_rule=rule).constants())
@@ -591,7 +596,7 @@ def test_a_zero_weight_edge_is_protected_for_5_steps():
     network.edges[0] = (0, 0, 0.0, 0)
     network.edges[1] = (1, 0, 0.5, 0)
     network.counts[N_EDGES] = 2
-    state, plan, log = state_of(network, step=10), new_plan(network), new_log()
+    state, plan, log = state_of(network, step=10), build_plan(network), new_log()
     state.edge_life["born"][0] = 10
     alive = []
     for step in range(10, 17):
@@ -630,7 +635,7 @@ def test_a_childless_node_goes_by_chance(chance):
     network.edges[n] = (1 + n, 0, 0.5, 0)
     network.counts[N_EDGES] = n + 1
     state, log = state_of(network), new_log(3 * n)
-    plan = new_plan(network)
+    plan = build_plan(network)
     prune_zero_edges_and_dead_units(state, plan, log, Params(node_removal=chance).constants())
     gone = network.units["kind"][1:n] != MODULATORY
     assert network.units["kind"][n] == MODULATORY
@@ -646,7 +651,7 @@ def test_frozen_parts_are_not_removed():
     network.counts[N_UNITS] = 2
     network.edges[0] = (0, 0, 0.0, 1)
     network.counts[N_EDGES] = 1
-    state, plan = state_of(network), new_plan(network)
+    state, plan = state_of(network), build_plan(network)
     assert (
         prune_zero_edges_and_dead_units(
             state, plan, new_log(), Params(node_removal=1.0).constants()
@@ -779,7 +784,7 @@ def test_without_conversion_there_is_no_hidden_node():
 @given(st.lists(st.integers(0, 30), unique=True, max_size=12), st.integers(1, 31))
 def test_gates_come_first_and_keep_their_order(nodes, first_gate):
     candidates = np.array(nodes, np.int64)
-    number = move_gates_first(candidates, first_gate)
+    number = move_later_nodes_first(candidates, first_gate)
     gates = [s for s in nodes if s >= first_gate]
     assert number == len(gates)
     assert candidates.tolist() == gates + [s for s in nodes if s < first_gate]

@@ -14,7 +14,7 @@ from dirad.core.network import (
     new_network,
     with_capacity,
 )
-from dirad.core.order import LENGTH, fill_reachability, mark_ancestors, mark_descendants, new_plan
+from dirad.core.order import LENGTH, build_plan, fill_reachability, mark_ancestors, mark_descendants
 from networks import cases, edges_of, random_case
 
 
@@ -62,7 +62,7 @@ def test_capacity_and_copies_change_nothing_else():
 @given(cases(n_samples=(1,)))
 def test_sources_come_before_targets(case):
     network, net = case.network, case.plain
-    plan = new_plan(network)
+    plan = build_plan(network)
     order = plan.order[: plan.status[LENGTH]].tolist()
     assert sorted(order) == sorted(net.units)
     place = {u: i for i, u in enumerate(order)}
@@ -73,7 +73,7 @@ def test_sources_come_before_targets(case):
 
 @given(cases(n_samples=(1,)))
 def test_every_edge_is_listed_once_at_its_term_and_once_at_its_source(case):
-    net, plan = case.plain, new_plan(case.network)
+    net, plan = case.plain, build_plan(case.network)
     for u in net.units:
         listed = plan.out_edge[plan.out_start[u] : plan.out_start[u + 1]]
         assert listed.tolist() == naive.out_edges(net, u)
@@ -85,7 +85,7 @@ def test_every_edge_is_listed_once_at_its_term_and_once_at_its_source(case):
 @given(cases(n_samples=(1,)))
 def test_reachability(case):
     network, net = case.network, case.plain
-    plan, n = new_plan(network), len(network.units)
+    plan, n = build_plan(network), len(network.units)
     reach = np.ones((n, n), np.bool_)
     fill_reachability(network, plan, reach)
     marked = np.ones(n, np.bool_)
@@ -109,12 +109,12 @@ def test_a_cycle_is_noticed(case):
     new_edge(network, net.n_inputs + u, 2 * v, 1.0)
     if naive.reaches(net, v, u):
         with pytest.raises(ValueError, match="cycle"):
-            new_plan(network)
+            build_plan(network)
     else:
-        new_plan(network)
+        build_plan(network)
         new_edge(network, net.n_inputs + v, 2 * u + 1, 1.0)
         with pytest.raises(ValueError, match="cycle"):
-            new_plan(network)
+            build_plan(network)
 
 
 def test_a_network_writes_itself_out():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import naive
 from dirad.core.network import MODULATORY, OUTPUT, with_capacity
-from dirad.core.order import new_plan
+from dirad.core.order import build_plan
 from dirad.growth.edge_generation import generate_edge
 from dirad.growth.enc import convert_edge
 from dirad.growth.gain import apply_best, grow_by_gain, new_choice
@@ -70,7 +70,7 @@ def pick(case, seed, wanted=lambda edge: True):
 @given(cases(), st.integers(0, 1000))
 def test_generating_an_edge(case, seed):
     net, before = case.plain, rows_of(case)
-    state, plan = state_of(case.network), new_plan(case.network)
+    state, plan = state_of(case.network), build_plan(case.network)
     terms = [t for u in net.units for t in naive.terms_of(net, u)]
     t = terms[seed % len(terms)]
     sources = list(range(net.n_inputs))
@@ -94,7 +94,7 @@ def test_replacing_linear_nodes(case, n_kept, seed):
     edges["source"][edges["term"] == 2 * u + 1] = -1
     edges["source"][np.flatnonzero(edges["term"] == 2 * u)[n_kept:]] = -1
     before = respond(case.network, case.X)
-    state, plan, log = state_of(case.network), new_plan(case.network), new_log()
+    state, plan, log = state_of(case.network), build_plan(case.network), new_log()
     start, n_edges = edges_of(case.network), case.network.n_edges
     replaced = replace_linear_nodes(state, plan, log, preset("default").constants())
     np.testing.assert_allclose(respond(state.network, case.X), before, rtol=1e-9, atol=1e-9)
@@ -112,7 +112,7 @@ def test_converting_an_edge(case, params, k_w, seed):
     e = pick(case, seed, lambda edge: edge.weight != 0 or params.gate_floor > 0)
     params = params.replace(k_w=k_w)
     before = rows_of(case)
-    state, plan = state_of(case.network), new_plan(case.network)
+    state, plan = state_of(case.network), build_plan(case.network)
     convert_edge(state, plan, new_log(), e, params.constants())
     after = rows_of(case)
     assert before.keys() < after.keys()
@@ -128,7 +128,7 @@ def test_the_deltas_of_a_new_gate_are_the_gradients_of_the_edge(case, params, we
     work, n = run_passes(case).work, len(case.X)
     edge = plain(case.network).edges[e]
     gradient = work.state[edge.source, :n] * work.delta[edge.term, :n]
-    state, plan = state_of(case.network), new_plan(case.network)
+    state, plan = state_of(case.network), build_plan(case.network)
     k = convert_edge(state, plan, new_log(), e, params.replace(k_w=k_w).constants())
     assert case.network.n_inputs + k == case.network.edges["source"][e]
     delta = run_passes(case).work.delta[2 * k + 1, :n]
@@ -145,7 +145,7 @@ def test_the_deltas_of_a_gate_on_an_edge_of_weight_0():
         now = case._replace(network=network)
         work = run_passes(now).work
         gradient = work.state[edge.source, :13] * work.delta[edge.term, :13]
-        k = convert_edge(state_of(network), new_plan(network), new_log(), e, params.constants())
+        k = convert_edge(state_of(network), build_plan(network), new_log(), e, params.constants())
         assert run_passes(now).work.delta[2 * k + 1, :13] == pytest.approx(gradient, abs=1e-12)
         assert network.edges["weight"][e] == 1.0
         assert np.abs(run_passes(now).work.term_1[k, :13]).max() < 1e-15
@@ -160,7 +160,7 @@ def test_building_a_product(case, params, seed, length):
     term = 2 * int(rng.integers(case.network.n_outputs))
     sources = rng.integers(case.network.n_inputs, size=length)
     pull = np.prod(work.state[sources, :n], axis=0) * work.delta[term, :n]
-    state, plan, log = state_of(case.network), new_plan(case.network), new_log()
+    state, plan, log = state_of(case.network), build_plan(case.network), new_log()
     apply_product(state, plan, log, term, sources.copy(), length, params.constants())
     assert_unchanged(before, rows_of(case))
     last = log.events[log.written[0] - 1]["part"]
@@ -175,7 +175,7 @@ def test_removing_an_edge_of_weight_0(case, seed):
     e = pick(case, seed)
     case.network.edges["weight"][e] = 0.0
     before = rows_of(case)
-    state, plan = state_of(case.network), new_plan(case.network)
+    state, plan = state_of(case.network), build_plan(case.network)
     remove_edge(state, plan, new_log(), e)
     assert e not in plain(case.network).edges
     after = rows_of(case)
@@ -193,7 +193,7 @@ def test_removing_a_childless_node(case):
     ]
     assume(childless)
     before = rows_of(case)
-    state, plan = state_of(case.network), new_plan(case.network)
+    state, plan = state_of(case.network), build_plan(case.network)
     remove_childless_unit(state, plan, new_log(), childless[0])
     left = plain(case.network)
     assert set(net.units) - set(left.units) == {childless[0]}
@@ -204,7 +204,7 @@ def test_removing_a_childless_node(case):
 @given(cases(min_hidden=1), st.integers(0, 10))
 def test_removing_all_that_is_useless(case, seed):
     """Zero weights, childless nodes, and the out-edges of nodes whose state is 0."""
-    network, plan = case.network, new_plan(case.network)
+    network, plan = case.network, build_plan(case.network)
     hidden = np.flatnonzero(network.units["kind"] == MODULATORY)
     silent = [int(u) for u in hidden if is_always_zero(network, plan, u)]
     # Nobody asks what a silent node receives: nothing enters its term 0.
@@ -281,7 +281,7 @@ def test_two_products_of_one_round_close_no_cycle():
     case = random_case(0, n_hidden=0, n_outputs=2, density=0.0, spare=20)
     network = case.network
     params = preset("default", outputs_as_sources=True, precision="float64")
-    state, plan = state_of(network), new_plan(network)
+    state, plan = state_of(network), build_plan(network)
     assert network.units["kind"][:2].tolist() == [OUTPUT] * 2
     choice = new_choice(4, network.n_inputs + 2)
     choice.products[0, :2] = network.n_inputs + 1, 0

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from dirad.core.network import EDGE
-from dirad.core.order import LENGTH, new_plan
+from dirad.core.order import LENGTH, build_plan
 from experiments.commands import run as command
 from experiments.scale import clock, models, plan, simulate, tables
 from experiments.scale.figures import Curve, Panel, draw_costs
@@ -78,7 +78,7 @@ def test_planted_inputs_are_predictable_and_few_tell_the_class(n_inputs):
 @pytest.mark.parametrize("n_edges", [50, 1000])
 def test_a_network_has_the_edges_asked_for_and_no_cycle(n_edges):
     network = network_of(n_edges, 30, 2)
-    network_plan = new_plan(network)  # refuses a cycle
+    network_plan = build_plan(network)  # refuses a cycle
     assert network_plan.status[LENGTH] == 2 + network.n_hidden
     assert network.n_edges == n_edges
     assert network.n_hidden == n_edges // 10

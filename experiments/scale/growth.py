@@ -33,14 +33,14 @@ def measure_inputs(n_inputs: int, n_samples: int, seed: int = 0) -> Row:
     data = new_data(X, np.eye(CLASSES)[y[:n_samples]], params)
     begun = _begin(data, params, seed, until=BEGUN)
     step = _step_time(begun, data, params)
-    growth_round = _round_time(begun, data, params)
+    structure_round = _round_time(begun, data, params)
     state, seconds = timed(lambda: _begin(data, params, seed))
     held = peak_memory() - before
     right = respond(state.network, fresh).argmax(axis=1) == y[n_samples:]
     return {
         "size": n_inputs,
         "step": step,
-        "round": growth_round,
+        "round": structure_round,
         "fit": seconds,
         "steps": state.step,
         "edges": state.network.n_edges,

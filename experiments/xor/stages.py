@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dirad.core.describe import node_name
 from dirad.core.network import MODULATORY, OUTPUT, Network, output_units
-from dirad.core.order import new_plan
+from dirad.core.order import build_plan
 from dirad.core.propagate import (
     Workspace,
     backward,
@@ -155,7 +155,7 @@ def _agrees(edge: Edge) -> bool:
 def _measure(number: int, title: str, step: int, network: Network, params: Params) -> Stage:
     """Return a stage: states, deltas and gradients of all four patterns. Its text comes later."""
     network = network.copy()
-    plan, work = new_plan(network), new_workspace(network, len(PATTERNS))
+    plan, work = build_plan(network), new_workspace(network, len(PATTERNS))
     cost = params.constants().cost
     tolerance = 0.0 if params.ordering == "gain" else params.acceptable_mismatch
     load_batch(work, PATTERNS, TARGETS)

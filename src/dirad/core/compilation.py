@@ -55,7 +55,7 @@ def _safe_cache_folder() -> str:
         try:
             folders[0].parent.mkdir(parents=True, exist_ok=True)
             if all(
-                _only_user_can_write(folder, root_may_own=len(folders) == 1) for folder in folders
+                _make_private_folder(folder, root_may_own=len(folders) == 1) for folder in folders
             ):
                 with tempfile.TemporaryFile(dir=folders[-1]):
                     return str(folders[-1])
@@ -74,7 +74,7 @@ def _own_roots() -> Iterator[Path]:
         yield Path(tempfile.gettempdir()) / f"dirad-{user}"
 
 
-def _only_user_can_write(folder: Path, root_may_own: bool) -> bool:
+def _make_private_folder(folder: Path, root_may_own: bool) -> bool:
     """Make a folder, if it is missing; say whether only this user can write into it.
 
     In a sticky folder such as /tmp nobody else can replace it afterwards.

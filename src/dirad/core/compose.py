@@ -53,7 +53,7 @@ def stack(networks: Sequence[Network]) -> Network:
     return result
 
 
-def average(networks: Sequence[Network]) -> Network:
+def average_activations(networks: Sequence[Network]) -> Network:
     """Return one network whose output activations are the means of those of the networks."""
     first = networks[0]
     n_inputs, n_outputs, share = first.n_inputs, first.n_outputs, 1.0 / len(networks)

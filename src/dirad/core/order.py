@@ -23,7 +23,7 @@ class Plan(NamedTuple):
     pending: NDArray[np.int64]  # (units,) scratch of `rebuild`
 
 
-def new_plan(network: Network) -> Plan:
+def build_plan(network: Network) -> Plan:
     """Return the plan of a network."""
     units, edges = len(network.units), len(network.edges)
     plan = Plan(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compose import average
+from dirad.core.compose import average_activations
 from dirad.core.magnitudes import mean_and_std
 from dirad.core.network import Network
 from dirad.growth.adapt import Adaptation, Data, WorkspacePool, is_stable, new_data, warm_up
@@ -195,7 +195,7 @@ class Fit:
     @property
     def network(self) -> Network:
         """The network to use, which takes scaled inputs: the average of a committee."""
-        return average([*self.members, self._member]) if self.members else self._member
+        return average_activations([*self.members, self._member]) if self.members else self._member
 
     @property
     def growth(self) -> History:

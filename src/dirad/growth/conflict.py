@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.network import OUTPUT, Network
-from dirad.core.order import mark_descendants, new_plan
+from dirad.core.order import build_plan, mark_descendants
 from dirad.core.propagate import backward, forward, load_batch, new_workspace
 from dirad.params import CHOICES, Params
 
@@ -37,7 +37,7 @@ def edge_gradients_per_sample(
     """Return ∂Cᵐ/∂w of an edge, shape (samples,), and all states, shape (nodes, samples)."""
     if not 0 <= edge < len(network.edges) or network.edges["source"][edge] < 0:
         raise ValueError(f"the network has no edge {edge}")
-    plan, work = new_plan(network), new_workspace(network, len(X))
+    plan, work = build_plan(network), new_workspace(network, len(X))
     load_batch(work, np.asarray(X, float), np.asarray(y, float).reshape(len(X), -1))
     forward(network, plan, work)
     cost = CHOICES["cost"].index(params.cost)
@@ -50,7 +50,7 @@ def edge_gradients_per_sample(
 def candidate_sources(network: Network, edge: int) -> NDArray[np.int64]:
     """Return the nodes that may modulate an edge: usable inputs, and units it does not reach."""
     reached = np.zeros(len(network.units), np.bool_)
-    mark_descendants(network, new_plan(network), network.edges["term"][edge] // 2, reached)
+    mark_descendants(network, build_plan(network), network.edges["term"][edge] // 2, reached)
     kinds = network.units["kind"]
     units = np.flatnonzero((kinds >= 0) & (kinds != OUTPUT) & ~reached)
     return np.concatenate([np.flatnonzero(network.usable), network.n_inputs + units])

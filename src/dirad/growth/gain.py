@@ -93,7 +93,7 @@ def grow_by_gain(state, plan, work, log, params, room, quota):
             )
     added = apply_best(state, plan, log, params, room, quota, choice)
     if added > 0 and state.clock[N_SAMPLES] < params.breadth * net.counts[N_INPUTS]:
-        added += apply_rest(state, plan, log, params, room - added, choice)
+        added += add_other_significant_sources(state, plan, log, params, room - added, choice)
     return added
 
 
@@ -111,7 +111,7 @@ def choose_process(state, plan, work, t, params, score, candidates, bins, room, 
     if s >= 0 and G > least:
         choice.gain[t], choice.source[t], choice.length[t] = G, s, 1
         choice.least[t] = least
-    if room < 2 or not is_searched(state, t // 2, params):
+    if room < 2 or not products_and_gates_have_turn(state, t // 2, params):
         return
     G, found = search_products(
         state, plan, work, t, params, score, candidates, G, rows, choice.products[t]
@@ -135,11 +135,11 @@ def rounds_for_all_outputs(net, params):
     """Number of rounds after which products and gates were searched for every output."""
     if not params.gates:
         return 1
-    return max(1, -(-count_growing_outputs(net, net.counts[N_UNITS]) // SEARCHED_OUTPUTS))
+    return max(1, -(-count_unfrozen_outputs_before(net, net.counts[N_UNITS]) // SEARCHED_OUTPUTS))
 
 
 @kernel
-def count_growing_outputs(net, stop):
+def count_unfrozen_outputs_before(net, stop):
     """Number of outputs that are not frozen among the units before `stop`."""
     n = 0
     for u in range(stop):
@@ -149,13 +149,15 @@ def count_growing_outputs(net, stop):
 
 
 @kernel
-def is_searched(state, unit, params):
+def products_and_gates_have_turn(state, unit, params):
     """Are products and gates searched for this node now? With gates, many outputs take turns."""
     net = state.network
     if net.units[unit].kind != OUTPUT:
         return False
     number = (state.clock[STEP] + 1) // params.interval
-    return (number + count_growing_outputs(net, unit)) % rounds_for_all_outputs(net, params) == 0
+    return (number + count_unfrozen_outputs_before(net, unit)) % rounds_for_all_outputs(
+        net, params
+    ) == 0
 
 
 @kernel
@@ -276,7 +278,7 @@ def apply_process(state, plan, log, params, t, choice):
 
 
 @kernel
-def apply_rest(state, plan, log, params, room, choice):
+def add_other_significant_sources(state, plan, log, params, room, choice):
     """Give terms that grew an edge their other significant sources as well.
 
     With few samples per input, the best of many correlated sources cannot be identified; all of

@@ -71,12 +71,12 @@ def search_gates(net, plan, work, term, score, candidates, bins, rows, best):
     strength = np.empty(count)
     tries = scan_steps(score, candidates, bins, n, kept, strength)
     few = int(math.sqrt(SCAN_OPERATIONS / LEAST_SCANNED))
-    gates = strongest(candidates, strength, few)
+    gates = take_strongest(candidates, strength, few)
     sources = candidates
     if count > few:
         for i in range(count):
             strength[i] = total_potential(work, candidates[i], score.residual)
-        sources = strongest(candidates, strength, few)
+        sources = take_strongest(candidates, strength, few)
     visits = max(1.0, float(gates.shape[0]) * sources.shape[0])
     n = min(n, max(LEAST_SCANNED, int(SCAN_OPERATIONS / visits)))
     tries += scan_gated_edges(net, plan, work, term, score, sources, gates, bins, n, rows, kept)
@@ -85,8 +85,8 @@ def search_gates(net, plan, work, term, score, candidates, bins, rows, best):
 
 
 @kernel
-def strongest(candidates, strength, few):
-    """Return the few candidates of the largest strength above 0, the strongest first."""
+def take_strongest(candidates, strength, few):
+    """Return the few candidates of the largest strength above 0, which is then set to −1."""
     chosen = np.empty(min(few, candidates.shape[0]), np.int64)
     number = 0
     while number < chosen.shape[0]:

@@ -19,7 +19,7 @@ from dirad.core.network import (
     with_capacity,
     with_length,
 )
-from dirad.core.order import Plan, new_plan
+from dirad.core.order import Plan, build_plan
 from dirad.core.potential import Potential, new_potential
 from dirad.core.propagate import Workspace, new_workspace
 from dirad.history import RECORD
@@ -183,7 +183,7 @@ def new_scratch(
     units, edges = len(network.units), len(network.edges)
     ages = np.arange(1, 2001)[:, None]
     return Scratch(
-        plan=new_plan(network),
+        plan=build_plan(network),
         work=work or new_workspace(network, n_samples, working_type(params)),
         potential=new_potential(network),
         log=Log(np.zeros(1, np.int64), np.zeros(4 * (units + edges) + 64, RECORD)),

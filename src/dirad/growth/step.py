@@ -45,10 +45,10 @@ from dirad.growth.state import (
 )
 from dirad.growth.trimming import (
     begin_settling,
-    begin_trimming,
-    grows_in_vain,
     must_settle,
+    return_to_best_if_growth_is_vain,
     trim,
+    try_to_begin_trimming,
 )
 from dirad.growth.update import (
     TRIM_INTERVAL,
@@ -75,9 +75,9 @@ def run(state, scratch, wide, data, params, stop, error, edges, hidden):
         draw_batch(state, scratch.work, data, params)
         i = state.clock[STEP] - first
         error[i] = take_step(state, scratch, params)
-        if is_growth_round(state, params):
+        if is_structure_round(state, params):
             draw_growth_batch(state, wide, data, params)
-            growth_round(state, scratch.plan, wide, scratch.log, params)
+            structure_round(state, scratch.plan, wide, scratch.log, params)
         advance_phase_and_clock(state, scratch.plan, wide, scratch.log, params)
         edges[i] = count_edges(state.network)
         hidden[i] = count_hidden(state.network)
@@ -115,7 +115,7 @@ def take_step(state, scratch, params):
 
 
 @kernel
-def is_growth_round(state, params):
+def is_structure_round(state, params):
     """Does our own ordering change the structure after this step?"""
     phase = state.clock[PHASE]
     if params.ordering != GAIN or phase in (SETTLING, STABLE):
@@ -126,7 +126,7 @@ def is_growth_round(state, params):
 
 
 @kernel
-def growth_round(state, plan, wide, log, params):
+def structure_round(state, plan, wide, log, params):
     """Run a round of growth, exchange or trimming, on the batch in `wide`."""
     net = state.network
     forward(net, plan, wide)
@@ -139,7 +139,7 @@ def growth_round(state, plan, wide, log, params):
     if clock[PHASE] == GROWING:
         limit = int(params.overshoot * params.max_edges)
         added = -1  # no room: edges are exchanged from now on
-        if edges < limit and grows_in_vain(state, plan, wide, log, params):
+        if edges < limit and return_to_best_if_growth_is_vain(state, plan, wide, log, params):
             added = 0
             clock[ROUNDS_WITHOUT_GROWTH] = 2 * rounds_for_all_outputs(net, params)
         elif edges < limit and not must_settle(state, params):
@@ -152,7 +152,7 @@ def growth_round(state, plan, wide, log, params):
             crowded = added < 0 or count_edges(net) > params.max_edges
             if crowded and params.swaps > 0 and not must_settle(state, params):
                 enter_phase(state, log, EXCHANGING)
-            elif begin_trimming(state, log, params):
+            elif try_to_begin_trimming(state, log, params):
                 pass
             else:
                 begin_settling(state, plan, wide, log, params)

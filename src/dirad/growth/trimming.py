@@ -47,7 +47,7 @@ def description_length(state, plan, wide, params):
 
 
 @kernel
-def keep_if_shorter(state, plan, wide, log, params):
+def keep_as_best_if_shorter(state, plan, wide, log, params):
     """Keep a copy of the network if its description is the shortest so far; say whether it is."""
     length = description_length(state, plan, wide, params)
     if not length < state.trimming[LENGTH]:
@@ -59,11 +59,11 @@ def keep_if_shorter(state, plan, wide, log, params):
 
 
 @kernel
-def grows_in_vain(state, plan, wide, log, params):
+def return_to_best_if_growth_is_vain(state, plan, wide, log, params):
     """Has growth long failed to shorten the description? Then return to the best network."""
     if params.edge_price == 0.0 or params.max_edges < UNLIMITED:
         return False
-    if keep_if_shorter(state, plan, wide, log, params):
+    if keep_as_best_if_shorter(state, plan, wide, log, params):
         state.trimming[ROUNDS_SINCE_SHORTER] = 0
         return False
     state.trimming[ROUNDS_SINCE_SHORTER] += 1
@@ -76,7 +76,7 @@ def grows_in_vain(state, plan, wide, log, params):
 
 
 @kernel
-def begin_trimming(state, log, params):
+def try_to_begin_trimming(state, log, params):
     """Begin to remove edges that do not pay, where there are any. Say whether it began."""
     if params.edge_price == 0.0 or must_settle(state, params) or state.trimming[GROWN] == 0:
         return False
@@ -96,7 +96,7 @@ def trim(state, plan, wide, log, params):
     trimming = state.trimming
     replace_linear_nodes(state, plan, log, params)
     edges = count_edges(state.network)
-    shorter = keep_if_shorter(state, plan, wide, log, params)
+    shorter = keep_as_best_if_shorter(state, plan, wide, log, params)
     last = int(trimming[SHARE] * count_edges(state.best))
     if not shorter:
         restore(state, plan, log, state.best, BEST_SLOT)
@@ -106,7 +106,7 @@ def trim(state, plan, wide, log, params):
             backward(state.network, plan, wide, params.cost, params.acceptable_mismatch)
             edges = count_edges(state.network)
     if must_settle(state, params) or not (shorter or last > 1):
-        end_trimming(state, plan, wide, log, params)
+        grow_again_or_settle(state, plan, wide, log, params)
     else:
         n = max(state.clock[N_SAMPLES], wide.width[0])
         price = params.edge_price * 0.5 * math.log(max(n, 2)) * wide.width[0] / n
@@ -115,7 +115,7 @@ def trim(state, plan, wide, log, params):
 
 
 @kernel
-def end_trimming(state, plan, wide, log, params):
+def grow_again_or_settle(state, plan, wide, log, params):
     """Grow again if growth and trimming shortened the description; else settle."""
     trimming, price = (
         state.trimming,

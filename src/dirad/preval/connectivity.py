@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.network import FREE, OUTPUT, Network
-from dirad.core.order import LENGTH, new_plan
+from dirad.core.order import LENGTH, build_plan
 
 CONNECTIVITY = ("strict", "top_down", "apart")
 
@@ -37,7 +37,7 @@ def is_output(network: Network, nodes: NDArray[np.int64]) -> NDArray[np.bool_]:
 def paths(network: Network) -> NDArray[np.bool_]:
     """Return whether there is a path from node i to node j: (nodes, nodes), with each to itself."""
     n_inputs = network.n_inputs
-    plan = new_plan(network)
+    plan = build_plan(network)
     reach = np.eye(n_inputs + len(network.units), dtype=bool)
     for u in plan.order[: plan.status[LENGTH]]:
         for p in range(plan.in_start[2 * u], plan.in_start[2 * u + 2]):

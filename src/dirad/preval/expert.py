@@ -21,7 +21,7 @@ from dirad.preval.buffer import UNLABELLED
 from dirad.preval.calibration import Calibration
 from dirad.preval.input_units import InputScaling, InputUnits
 from dirad.preval.linear_predictor import LinearPredictor
-from dirad.preval.posterior import ClassNLL, add_cluster_nll, l0_class_nll
+from dirad.preval.posterior import ClassNLL, add_cluster_weights_and_errors, l0_class_nll
 from dirad.preval.predictor import Predictor
 from dirad.preval.program import (
     BY_CLUSTER,
@@ -155,7 +155,7 @@ class Evaluator:
         exponent = self.likelihood_exponent if self.settings.score == BY_CLUSTER else None
         clusters = parts.l1.clusters
         assert clusters is not None  # it has columns
-        return add_cluster_nll(
+        return add_cluster_weights_and_errors(
             result, clusters, found[GATES], found[CLUSTER_ERRORS], exponent, self.classes
         )
 

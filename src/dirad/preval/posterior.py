@@ -36,7 +36,7 @@ def l0_class_nll(outputs: NDArray) -> ClassNLL:
     return ClassNLL(answers, np.zeros(answers.shape))
 
 
-def add_cluster_nll(
+def add_cluster_weights_and_errors(
     l0: ClassNLL,
     clusters: Clusters,
     weights: NDArray,
