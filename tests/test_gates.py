@@ -64,7 +64,6 @@ def test_the_best_step_is_the_best_of_all_thresholds(seed):
     rng = np.random.default_rng(seed)
     x, delta = rng.normal(size=200), rng.normal(size=200)
     thresholds, sums = in_bins(x, 9, delta, delta**2)
-    every = [evidence((x > t) * 1.0, delta, np.ones((1, 200))) for t in thresholds]
     # The score of a step below its threshold is that above it with the other sign, where Σδ = 0.
     every_below = [evidence((x <= t) * 1.0, delta, np.ones((1, 200))) for t in thresholds]
     G, place = best_step(sums, 9, 200)

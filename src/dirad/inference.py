@@ -35,7 +35,7 @@ LEAST_CHUNK, LARGEST_CHUNK = 64, 1024  # samples
 def evaluate(program: Program, X: NDArray) -> dict[str, NDArray[np.float64]]:
     """Return each result for every row of X: (samples, values of the result)."""
     n_values = program.n_values
-    steps = [(first, step, _matrices(first, step)) for first, step in program.numbered]
+    steps = [(first, step, weight_matrices(first, step)) for first, step in program.numbered]
     results = {name: np.empty((len(X), len(own))) for name, own in program.results.items()}
     chunk = min(max(CACHED_NUMBERS // max(n_values, 1), LEAST_CHUNK), LARGEST_CHUNK)
     memory = np.empty(n_values * min(chunk, len(X)))
@@ -54,7 +54,7 @@ def evaluate(program: Program, X: NDArray) -> dict[str, NDArray[np.float64]]:
     return results
 
 
-def _matrices(first: int, step: Step) -> list[csr_array]:
+def weight_matrices(first: int, step: Step) -> list[csr_array]:
     """Return the weights of a step's sums over the values before it."""
     if isinstance(step, Pooling):
         return []

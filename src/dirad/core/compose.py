@@ -43,14 +43,20 @@ def stack(networks: Sequence[Network]) -> Network:
         result.units[rows] = one.units[its_units]
         result.units["output"][rows] = np.where(one.units["output"][its_units] >= 0, column, -1)
         result.bias[rows] = one.bias[its_units]
-        part = one.edges[its_edges]
-        inner = part["source"] >= n_inputs
-        part["source"][inner] = n_inputs + new_number[part["source"][inner] - n_inputs]
-        part["term"] = 2 * new_number[part["term"] // 2] + part["term"] % 2
+        part = _renumbered(one.edges[its_edges], n_inputs, new_number)
         result.edges[edge : edge + len(part)] = part
         unit, edge = unit + len(its_units), edge + len(part)
     result.counts[N_UNITS], result.counts[N_EDGES] = unit, edge
     return result
+
+
+def _renumbered(edges: NDArray, n_inputs: int, new_number: NDArray[np.int64]) -> NDArray:
+    """Return edges between the same units under other numbers."""
+    edges = edges.copy()
+    inner = edges["source"] >= n_inputs
+    edges["source"][inner] = n_inputs + new_number[edges["source"][inner] - n_inputs]
+    edges["term"] = 2 * new_number[edges["term"] // 2] + edges["term"] % 2
+    return edges
 
 
 def average_activations(networks: Sequence[Network]) -> Network:
@@ -71,13 +77,10 @@ def average_activations(networks: Sequence[Network]) -> Network:
         result.units[unit : unit + len(hidden)] = one.units[hidden]
         result.bias[unit : unit + len(hidden)] = one.bias[hidden]
         result.bias[:n_outputs] += share * one.bias[outputs]
-        part = one.edges[one.edges["source"] >= 0]
-        inner = part["source"] >= n_inputs
-        source = new_number[part["source"][inner] - n_inputs]
-        if (source < n_outputs).any():
+        part = _renumbered(one.edges[one.edges["source"] >= 0], n_inputs, new_number)
+        unit_number = part["source"] - n_inputs
+        if ((unit_number >= 0) & (unit_number < n_outputs)).any():
             raise ValueError("networks in which an output feeds other nodes cannot be averaged")
-        part["source"][inner] = n_inputs + source
-        part["term"] = 2 * new_number[part["term"] // 2] + part["term"] % 2
         part["weight"][part["term"] < 2 * n_outputs] *= share
         result.edges[edge : edge + len(part)] = part
         unit, edge = unit + len(hidden), edge + len(part)

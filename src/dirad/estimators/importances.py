@@ -2,10 +2,9 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from dirad.core.network import LINEAR, TRANSFER, Network
-from dirad.inference import Builder, evaluate
+from dirad.inference import Builder, evaluate, weight_matrices
 from dirad.program import OUTPUTS, Block, Program, Transfer
 
 
@@ -31,10 +30,7 @@ def _slopes(program: Program, values: NDArray, output: int) -> NDArray[np.float6
     for first, step in reversed(list(program.numbered)):
         assert isinstance(step, Block)  # outputs are linear here: no softmax
         own = slope[first : first + step.width]
-        matrices = [
-            csr_array((sums.weight, sums.source, sums.start), shape=(len(sums), first))
-            for sums in step.sums
-        ]
+        matrices = weight_matrices(first, step)
         if step.transfer == Transfer.MODULATED:  # z · σ₁(m), with σ₁(m) = 2 · tanh(c·m/2) + 1
             z, m = (
                 matrix @ values[:first] + sums.bias[:, None]

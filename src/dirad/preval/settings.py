@@ -87,20 +87,14 @@ def weight_decay_for(params: Params, n_samples: int) -> float:
     return params.prior * min(1.0, n_samples / MIN_SAMPLES_FOR_FULL_DECAY)
 
 
+# Gates that are almost constant would have tiny spreads, by which L1 would divide.
+WITHOUT_GATES = preset("default", gates=False, edge_price=0.0)
+
 PRESETS: dict[str, Settings] = {
     "paper": Settings(),
     "default": Settings(
-        l0=preset(
-            "default",
-            max_edges=200,
-            prior=20.0,
-            gates=False,
-            edge_price=0.0,
-            settle_steps=1500,
-            max_steps=6000,
-        ),
-        l1=preset(
-            "default",
+        l0=WITHOUT_GATES.replace(max_edges=200, prior=20.0, settle_steps=1500, max_steps=6000),
+        l1=WITHOUT_GATES.replace(
             cost="squared",
             gamma=0.02,
             max_edges=12,
@@ -111,8 +105,6 @@ PRESETS: dict[str, Settings] = {
             swaps=0,
             breadth=0,
             product_order=1,
-            gates=False,
-            edge_price=0.0,
             settle_steps=100,
         ),
         connectivity="apart",
@@ -121,8 +113,7 @@ PRESETS: dict[str, Settings] = {
         sources=100,
         near=0.025,
         score="modes",
-        gates=preset(
-            "default",
+        gates=WITHOUT_GATES.replace(
             max_edges=60,
             prior=30.0,
             significance=10.0,
@@ -130,8 +121,6 @@ PRESETS: dict[str, Settings] = {
             overshoot=1.0,
             swaps=0,
             product_order=1,
-            gates=False,
-            edge_price=0.0,
             growth_batch=2000,
             settle_steps=400,
             max_steps=3000,
