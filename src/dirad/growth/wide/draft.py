@@ -1,0 +1,271 @@
+"""A wide network while it grows: its nodes, their states, and the parameters of its outputs."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from dirad.core.network import LINEAR, LOGISTIC, MODULATORY, N_EDGES, N_UNITS, Network, new_network
+from dirad.history import EDGE, GATE, RECORD
+
+CONSTANT = -1  # in place of a source: term 0 of the node is its bias alone
+LEAST_CURVATURE = 1e-3  # of a sample: where an answer is certain, the cost is almost linear
+BIAS_DECAY = 1e-6  # relative; keeps the curvature invertible
+HALVINGS = 6  # of a Newton step that would raise the cost
+STEEPEST = 40.0  # |K·(x − θ)| beyond which σ₁ is constant
+
+
+class Gate(NamedTuple):
+    """A node (bias + weight · a_source) · σ₁(gain · (a_gate − threshold))."""
+
+    source: int  # node of term 0, or CONSTANT
+    weight: float
+    bias: float  # of term 0
+    gate: int  # node of term 1
+    gain: float
+    threshold: float
+
+    @property
+    def n_edges(self) -> int:
+        """Edges into the node."""
+        return 1 if self.source == CONSTANT else 2
+
+    @property
+    def low(self) -> float:
+        """The value of the node where its gate is closed, if that is always the same."""
+        return -self.bias if self.source == CONSTANT else 0.0
+
+    def state(self, states: NDArray) -> NDArray[np.float64]:
+        """Return the value for each sample, from the states (samples, nodes) of earlier nodes."""
+        term_0 = self.bias
+        if self.source != CONSTANT:
+            term_0 = self.bias + self.weight * states[:, self.source]
+        return term_0 * modulation(self.gain * (states[:, self.gate] - self.threshold))
+
+
+def modulation(z: NDArray) -> NDArray[np.float64]:
+    """σ₁(z) = 2·tanh(z/2) + 1."""
+    return 2.0 * np.tanh(0.5 * np.clip(z, -STEEPEST, STEEPEST)) + 1.0
+
+
+class Samples(NamedTuple):
+    """Scaled inputs, targets and weights."""
+
+    inputs: NDArray[np.float64]  # (samples, inputs)
+    targets: NDArray[np.float64]  # (samples, outputs)
+    weight: NDArray[np.float64]  # (samples,)
+
+    def take(self, rows: NDArray[np.intp]) -> "Samples":
+        """Return some of the samples."""
+        return Samples(self.inputs[rows], self.targets[rows], self.weight[rows])
+
+
+@dataclass
+class Draft:
+    """A wide network and its states for the samples that it grows on."""
+
+    samples: Samples
+    transfer: int
+    decay: float  # weight decay of the edges into outputs
+    usable: NDArray[np.bool_]  # (inputs,)
+    nodes: list[Gate] = field(default_factory=list)
+    depth: list[int] = field(default_factory=list)  # gates that a node multiplies
+
+    def __post_init__(self) -> None:
+        n, n_inputs = self.samples.inputs.shape
+        n_outputs = self.samples.targets.shape[1]
+        self._states = np.empty((n, n_inputs + 64))
+        self._states[:, :n_inputs] = self.samples.inputs
+        self.features = np.flatnonzero(self.usable).tolist()  # nodes that feed the outputs
+        self.weights = np.zeros((len(self.features), n_outputs))
+        self.bias = np.zeros(n_outputs)
+        self.rounds: list[int] = []  # number of nodes after each round
+        self.solve(12)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs."""
+        return self.samples.inputs.shape[1]
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of inputs and gates."""
+        return self.n_inputs + len(self.nodes)
+
+    @property
+    def states(self) -> NDArray[np.float64]:
+        """States of all inputs and gates: (samples, nodes)."""
+        return self._states[:, : self.n_nodes]
+
+    def low(self, node: int) -> float:
+        """Return the value that a node has where it is closed; 0 for inputs."""
+        return self.nodes[node - self.n_inputs].low if node >= self.n_inputs else 0.0
+
+    def depth_of(self, node: int) -> int:
+        """Return the number of gates that a node multiplies."""
+        return self.depth[node - self.n_inputs] if node >= self.n_inputs else 0
+
+    def add(self, gate: Gate, *, feeds: bool) -> int:
+        """Add a node, with edges of weight 0 to all outputs if it `feeds` them; return it."""
+        node = self.n_nodes
+        if node == self._states.shape[1]:
+            self._states = np.hstack([self._states, np.empty_like(self._states)])
+        self._states[:, node] = gate.state(self._states)
+        self.depth.append(1 + (self.depth_of(gate.source) if gate.source >= 0 else 0))
+        self.nodes.append(gate)
+        if feeds:
+            self.features.append(node)
+            self.weights = np.vstack([self.weights, np.zeros((1, len(self.bias)))])
+        return node
+
+    def answers(self) -> NDArray[np.float64]:
+        """Return the outputs for the samples."""
+        return transferred(self.activation, self.transfer)
+
+    def cost(self, activation: NDArray) -> float:
+        """Return the cost of all samples for these activations, with weight decay."""
+        squares = float((self.weights**2).sum())
+        return total_cost(activation, self.samples, self.transfer) + 0.5 * self.decay * squares
+
+    def curvature(self, answers: NDArray) -> NDArray[np.float64]:
+        """Return the second derivative of the cost in each activation: (samples, outputs)."""
+        weight = self.samples.weight[:, None]
+        if self.transfer == LINEAR:
+            return np.repeat(weight, len(self.bias), axis=1)
+        return weight * np.maximum(answers * (1.0 - answers), LEAST_CURVATURE)
+
+    def design(self) -> NDArray[np.float64]:
+        """Return what the outputs weight: 1 for the bias, and the nodes that feed them."""
+        return np.hstack([np.ones((len(self.samples.inputs), 1)), self.states[:, self.features]])
+
+    def fisher(self, design: NDArray, curvature: NDArray) -> NDArray[np.float64]:
+        """Return the curvature of the cost in the parameters of one output, with weight decay."""
+        result = (design * curvature[:, None]).T @ design
+        penalty = np.full(len(result), self.decay + BIAS_DECAY * len(design))
+        penalty[0] = BIAS_DECAY * len(design)
+        result[np.diag_indices_from(result)] += penalty
+        return result
+
+    def solve(self, steps: int, tolerance: float = 1e-4) -> None:
+        """Minimize the cost over the parameters of the outputs by Newton's method."""
+        design = self.design()
+        self.activation = design[:, 1:] @ self.weights + self.bias
+        before = self.cost(self.activation)
+        for _ in range(steps):
+            direction = self._newton_direction(design)
+            moved, old = design @ direction, (self.bias, self.weights, self.activation)
+            for halving in range(HALVINGS + 1):
+                share = 0.5**halving
+                self.bias = old[0] - share * direction[0]
+                self.weights = old[1] - share * direction[1:]
+                self.activation = old[2] - share * moved
+                cost = self.cost(self.activation)
+                if cost <= before:
+                    break
+            else:
+                self.bias, self.weights, self.activation = old
+                return
+            if before - cost <= tolerance * abs(before):
+                return
+            before = cost
+
+    def _newton_direction(self, design: NDArray) -> NDArray[np.float64]:
+        answers = self.answers()
+        residual = (answers - self.samples.targets) * self.samples.weight[:, None]
+        gradient = design.T @ residual
+        gradient[1:] += self.decay * self.weights
+        curvature = self.curvature(answers)
+        if self.transfer == LINEAR:  # the same for all outputs
+            return cho_solve(cho_factor(self.fisher(design, curvature[:, 0])), gradient)
+        columns = [
+            cho_solve(cho_factor(self.fisher(design, curvature[:, o])), gradient[:, o])
+            for o in range(gradient.shape[1])
+        ]
+        return np.stack(columns, axis=1)
+
+    def respond(self, inputs: NDArray) -> NDArray[np.float64]:
+        """Return the activations of the outputs for other samples."""
+        states = np.empty((len(inputs), self.n_nodes))
+        states[:, : self.n_inputs] = inputs
+        for i, gate in enumerate(self.nodes):
+            states[:, self.n_inputs + i] = gate.state(states)
+        return states[:, self.features] @ self.weights + self.bias
+
+    def network(self) -> tuple[Network, NDArray]:
+        """Return the network, and the events of its growth: a step per round."""
+        n_outputs = len(self.bias)
+        edges = [(n, 2 * o, self.weights[i, o]) for i, n in enumerate(self.features)
+                 for o in range(n_outputs) if self.weights[i, o] != 0.0]  # fmt: skip
+        network = new_network(self.n_inputs, n_outputs, self.transfer, n_outputs + len(self.nodes))
+        network.bias[:n_outputs, 0] = self.bias
+        network.counts[N_UNITS] = n_outputs + len(self.nodes)
+        for i, gate in enumerate(self.nodes):
+            unit = n_outputs + i
+            network.units[unit] = (MODULATORY, -1, abs(gate.gain), 0)
+            sign = 1.0 if gate.gain > 0 else -1.0
+            network.bias[unit] = gate.bias, -sign * gate.threshold
+            edges.append((gate.gate, 2 * unit + 1, sign))
+            if gate.source != CONSTANT:
+                edges.append((gate.source, 2 * unit, gate.weight))
+        numbered = [(self._numbered(source), term, weight, 0) for source, term, weight in edges]
+        network = network._replace(edges=np.array(numbered, network.edges.dtype))
+        network.counts[N_EDGES] = len(edges)
+        return network, self._events(network)
+
+    def _numbered(self, node: int) -> int:
+        """Return the number of a node in the network, where the outputs are the first units."""
+        return node if node < self.n_inputs else node + len(self.bias)
+
+    def _events(self, network: Network) -> NDArray:
+        """Return the events: an edge appears with the youngest node that it touches."""
+        n_outputs = len(self.bias)
+        step_of = np.zeros(n_outputs + len(self.nodes), np.int64)
+        step_of[n_outputs:] = np.searchsorted(self.rounds, np.arange(len(self.nodes)), "right")
+        edges = network.edges
+        events = np.zeros(len(edges), RECORD)
+        events["kind"], events["part"] = EDGE, np.arange(len(edges))
+        events["source"], events["term"], events["value"] = (
+            edges["source"], edges["term"], edges["weight"],
+        )  # fmt: skip
+        events["unit"] = events["second"] = -1
+        hidden = edges["source"] >= self.n_inputs
+        source_step = np.where(hidden, step_of[np.where(hidden, edges["source"], 0)
+                                               - np.where(hidden, self.n_inputs, 0)], 0)  # fmt: skip
+        events["step"] = np.maximum(source_step, step_of[edges["term"] // 2])
+        gates = np.zeros(len(self.nodes), RECORD)
+        gates["kind"], gates["part"], gates["second"] = GATE, -1, -1
+        gates["unit"] = n_outputs + np.arange(len(self.nodes))
+        gates["step"] = step_of[n_outputs:]
+        gates["source"] = [self._numbered(gate.gate) for gate in self.nodes]
+        gates["term"] = 2 * gates["unit"] + 1
+        gates["value"] = [gate.threshold for gate in self.nodes]
+        both = np.concatenate([events, gates])
+        return both[np.argsort(both["step"], kind="stable")]
+
+
+def transferred(activation: NDArray, transfer: int) -> NDArray[np.float64]:
+    """Return the outputs: the activations, their logistic function, or their softmax."""
+    if transfer == LINEAR:
+        return activation
+    if transfer == LOGISTIC:
+        return 0.5 * np.tanh(0.5 * activation) + 0.5
+    powers = np.exp(activation - activation.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def costs(activation: NDArray, targets: NDArray, transfer: int) -> NDArray[np.float64]:
+    """Return the cost of each sample: half the squared error, or the cross-entropy."""
+    if transfer == LINEAR:
+        return 0.5 * ((activation - targets) ** 2).sum(axis=1)
+    if transfer == LOGISTIC:
+        return (np.logaddexp(0.0, activation) - targets * activation).sum(axis=1)
+    top = activation.max(axis=1, keepdims=True)
+    log_sum = top[:, 0] + np.log(np.exp(activation - top).sum(axis=1))
+    return log_sum - (targets * activation).sum(axis=1)
+
+
+def total_cost(activation: NDArray, samples: Samples, transfer: int) -> float:
+    """Return the weighted cost of all samples."""
+    return float(samples.weight @ costs(activation, samples.targets, transfer))

@@ -1,0 +1,118 @@
+"""How a wide network grows: rounds of growth, the number of nodes, and superfluous edges."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dirad.growth.wide.draft import Draft, Samples, costs
+from dirad.growth.wide.scan import Bins, Search
+
+GROWTH_SAMPLES = 4000  # on which a network grows; its outputs are then solved on all samples
+GROWTH_RATE = 0.1  # candidates per round, as a share of the nodes (at least one)
+MOST_NODES = 150
+PATIENCE = 1.6, 15  # growth ends at 1.6 times the nodes of the best held-out cost, + 15
+LEAST_DROP = 1e-3  # relative drop of the held-out cost that counts
+FINAL_STEPS = 25  # of Newton's method at the end
+NEGLIGIBLE = 0.1  # nats: an edge into an output that explains less is removed
+
+
+class WideFit(NamedTuple):
+    """A wide network of the size that held-out samples ask for."""
+
+    draft: Draft  # fitted to all samples
+    held_out_costs: NDArray[np.float64]  # of each held-out sample, by a network fitted to the rest
+
+
+def grow(
+    samples: Samples,
+    transfer: int,
+    decay: float,
+    usable: NDArray[np.bool_],
+    seed: int,
+    most_nodes: int,
+    held_out: Samples | None = None,
+) -> tuple[Draft, int, NDArray[np.float64]]:
+    """Grow a network; return it, the best number of nodes, and the costs of held-out samples."""
+    rng = np.random.default_rng(seed)
+    if len(samples.inputs) > GROWTH_SAMPLES:
+        rows = np.sort(rng.permutation(len(samples.inputs))[:GROWTH_SAMPLES])
+        samples = samples.take(rows)
+    draft = Draft(samples, transfer, decay, usable)
+    bins = Bins(samples.inputs, usable, seed)
+    best, best_nodes, best_costs = np.inf, 0, np.empty(0)
+    while True:
+        if held_out is not None:
+            found = costs(draft.respond(held_out.inputs), held_out.targets, transfer)
+            cost = float(held_out.weight @ found)
+            if cost < (1.0 - LEAST_DROP) * best:
+                best, best_nodes, best_costs = cost, len(draft.nodes), found
+            elif len(draft.nodes) > PATIENCE[0] * best_nodes + PATIENCE[1]:
+                break
+        if len(draft.nodes) >= most_nodes or not grow_once(draft, bins):
+            break
+    return draft, best_nodes, best_costs
+
+
+def grow_once(draft: Draft, bins: Bins) -> int:
+    """Take one round of growth; return the number of candidates added."""
+    quota = max(1, int(GROWTH_RATE * len(draft.nodes)))
+    chosen = Search(draft, bins).best(quota)
+    for candidate in chosen:
+        node = -1
+        for gate in candidate.gates:
+            last = gate is candidate.gates[-1]
+            first = gate is candidate.gates[0]
+            node = draft.add(gate if first else gate._replace(source=node), feeds=last)
+    draft.rounds.append(len(draft.nodes))
+    draft.solve(3)
+    return len(chosen)
+
+
+def fit_wide(
+    samples: Samples,
+    held_out: NDArray[np.bool_],
+    transfer: int,
+    decay: float,
+    usable: NDArray[np.bool_],
+    seed: int,
+) -> WideFit:
+    """Find the number of nodes by the samples `held_out`, then grow on all samples.
+
+    Sums run in one thread, so that no result depends on the number of threads.
+    """
+    with threadpool_limits(1, user_api="blas"):
+        rest, test = samples.take(np.flatnonzero(~held_out)), samples.take(np.flatnonzero(held_out))
+        arguments = (transfer, decay, usable, seed)
+        _, n_nodes, held_out_costs = grow(rest, *arguments, MOST_NODES, test)
+        draft, _, _ = grow(samples, *arguments, n_nodes)
+        if len(samples.inputs) > GROWTH_SAMPLES:
+            draft = on_all_samples(draft, samples)
+        draft.solve(FINAL_STEPS, 1e-9)
+        remove_negligible_edges(draft)
+        draft.solve(FINAL_STEPS, 1e-9)
+    return WideFit(draft, held_out_costs)
+
+
+def on_all_samples(draft: Draft, samples: Samples) -> Draft:
+    """Return the same network with its states for all samples."""
+    result = Draft(samples, draft.transfer, draft.decay, draft.usable)
+    feeding = set(draft.features)
+    for i, gate in enumerate(draft.nodes):
+        result.add(gate, feeds=draft.n_inputs + i in feeding)
+    result.weights, result.bias = draft.weights, draft.bias
+    result.rounds = draft.rounds
+    return result
+
+
+def remove_negligible_edges(draft: Draft) -> None:
+    """Set weights to 0 whose removal would raise the cost least (optimal brain surgeon).
+
+    ½·w²/[F⁻¹]ₑₑ is what the cost rises while the other parameters of the output adjust.
+    """
+    design, curvature = draft.design(), draft.curvature(draft.answers())
+    for o in range(len(draft.bias)):
+        inverse = np.linalg.inv(draft.fisher(design, curvature[:, o]))
+        rise = 0.5 * draft.weights[:, o] ** 2 / np.diag(inverse)[1:]
+        draft.weights[rise < NEGLIGIBLE, o] = 0.0
