@@ -81,7 +81,7 @@ def best_pair(state, plan, work, term, score, firsts, candidates, rows, found):
                 cost, _ = product_cost_and_existing_source(state, plan, term, pair, 2)
                 if G > cost * kept[worst]:
                     kept[worst] = G / cost
-                    pairs[worst] = pair
+                    pairs[worst, 0], pairs[worst, 1] = pair[0], pair[1]
                     worst = np.argmin(kept)
     best_rate, best_G = 0.0, 0.0
     for i in range(RESCORED_PAIRS):
