@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import CPUDispatcher
-from numba.core.runtime import _nrt_python, rtsys
+from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
+from numba.core.runtime.nrt import rtsys
 
 from dirad.core import compilation, whole_program
 
