@@ -12,7 +12,7 @@ from reference import c_steps, numpy_steps
 from rich.console import Console
 from rich.table import Table
 
-from dirad.growth.step import take_step
+from dirad.growth.paper_step import take_paper_step
 
 SIZES = (500, 2_000, 5_000, 20_000)
 CHUNK = 20  # steps per measurement
@@ -82,7 +82,7 @@ def contestants_for(n_edges: int, perceptron: Steps | None) -> dict[str, list[St
 
     def from_python(error: NDArray) -> None:
         for i in range(len(error)):
-            error[i] = take_step(called.state, called.scratch, constants)
+            error[i] = take_paper_step(called.state, called.scratch, constants)
 
     from_python(np.zeros(1))
     result["one call"] = [from_python]
@@ -95,7 +95,7 @@ def speed_table(console: Console) -> bool:
     table = Table(title=f"One adaptation step: dirad's time as a multiple (batch {BATCH}, float32)")
     for column in ("edges", "nodes", "of C", "of NumPy per node", "of a PyTorch MLP step"):
         table.add_column(column, justify="right")
-    table.add_column("take_step from Python", justify="right")
+    table.add_column("take_paper_step from Python", justify="right")
     table.add_column("µs per step", justify="right")
     kept = True
     for n_edges in SIZES:
@@ -120,8 +120,8 @@ def speed_table(console: Console) -> bool:
         "A step: forward, cost, backward; gradient, net and total potential of every edge and "
         "term; update of all weights and biases. The C does the same on the same arrays and was "
         f"checked to agree. The MLP has 196-{HIDDEN}-10 nodes ({(INPUTS + OUTPUTS) * HIDDEN:,} "
-        "weights), SGD, one thread. `take_step` called from Python, a multiple of our step, also "
-        "asks whether to grow or remove anything. Shortest of many measurements, taken in turns.",
+        "weights), SGD, one thread. `take_paper_step` called from Python, a multiple of our step, "
+        "also asks whether to grow or remove anything. Shortest of many measurements, in turns.",
         style="dim",
     )
     if perceptron is None:

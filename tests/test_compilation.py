@@ -4,11 +4,14 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
+from numba.core.runtime.nrt import rtsys
 
 from dirad.core import compilation, whole_program
 
@@ -102,6 +105,40 @@ def test_other_functions_are_compiled_as_numba_does_it():
     assert compilation.kernel(lambda x: x + 1)(1) == 2
     context: Any = whole_program.Kernel.targetdescr.target_context
     assert context.codegen()._library_class is JITCodeLibrary
+
+
+@compilation.made_by_python
+class Rows(NamedTuple):
+    """Arrays that Python passes to kernels."""
+
+    first: np.ndarray
+    second: np.ndarray
+
+
+def test_kernels_keep_no_references_to_arrays_and_lose_none():
+    @compilation.kernel
+    def total(rows):
+        return rows.first.sum() + rows.second[1:].sum()
+
+    @compilation.kernel
+    def sums(rows, other):
+        chosen = rows if rows.first[0] > 0.0 else other
+        copy = chosen.second.copy()
+        return total(rows) + total(other) + total(chosen) + copy[0]
+
+    rows = Rows(np.arange(1000.0), np.arange(1000.0))
+    other = Rows(np.arange(1000.0), np.arange(1000.0))
+    arrays = [*rows, *other]
+    before = [sys.getrefcount(array) for array in arrays]
+    _nrt_python.memsys_enable_stats()
+    live = rtsys.get_allocation_stats()
+    for _ in range(100):
+        assert sums(rows, other) == 6 * 499_500.0
+    assert [sys.getrefcount(array) for array in arrays] == before
+    now = rtsys.get_allocation_stats()
+    _nrt_python.memsys_disable_stats()
+    assert now.alloc - live.alloc == now.free - live.free
+    assert now.mi_alloc - live.mi_alloc == now.mi_free - live.mi_free
 
 
 WITHOUT = """

@@ -16,7 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
+
+Record = TypeVar("Record", bound=tuple)
 
 # Vectorizes sums but keeps NaN and infinity checks meaningful (fastmath=True would not).
 SAFE_FAST_MATH = {"reassoc", "nsz", "contract", "arcp"}
@@ -164,6 +166,18 @@ def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
         finally:
             config.CACHE_DIR = before
     return result
+
+
+RECORDS_MADE_BY_PYTHON: set[type] = set()
+
+
+def made_by_python(record: type[Record]) -> type[Record]:
+    """Declare that kernels are passed such a record, but neither make nor return one.
+
+    Kernels then count no references to its arrays. A kernel that made one would leak its arrays.
+    """
+    RECORDS_MADE_BY_PYTHON.add(record)
+    return record
 
 
 def _kernel(function: Callable[..., Any], **options: Any) -> Any:

@@ -59,10 +59,16 @@ def free_unit(net, u):
 
 @kernel
 def copy_into(net, target):
-    """Write the learned content of `net` into `target`, which has the same capacity."""
-    target.counts[:] = net.counts
-    target.bias[:] = net.bias
+    """Write the learned content of `net` into `target`, which has the same capacity.
+
+    In loops: for an assignment of whole arrays, Numba compiles for seconds what it would say about
+    arrays of different lengths.
+    """
+    for i in range(net.counts.shape[0]):
+        target.counts[i] = net.counts[i]
     for u in range(net.units.shape[0]):
         target.units[u] = net.units[u]
+        target.bias[u, 0] = net.bias[u, 0]
+        target.bias[u, 1] = net.bias[u, 1]
     for e in range(net.edges.shape[0]):
         target.edges[e] = net.edges[e]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compilation import inlined_kernel, kernel
+from dirad.core.compilation import inlined_kernel, kernel, made_by_python
 from dirad.core.network import (
     LOGISTIC,
     MODULATORY,
@@ -32,6 +32,7 @@ TILE = 256  # columns worked on at a time, so that a tile of all rows stays in t
 SQUARED, CROSS_ENTROPY = 0, 1
 
 
+@made_by_python
 class Workspace(NamedTuple):
     """Scratch for one batch: nothing here outlives a step."""
 

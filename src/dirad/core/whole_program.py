@@ -17,6 +17,7 @@ libraries. Importing this module fails where those methods are missing, and `com
 then compiles the usual way: slower, and without that guarantee.
 """
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,6 +28,9 @@ from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import Compiler
 from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime.context import NRTContext
+
+from dirad.core.compilation import RECORDS_MADE_BY_PYTHON
 
 _REQUIRED_METHODS = (
     "finalize",
@@ -40,6 +44,9 @@ if not (
     and hasattr(JITCPUCodegen, "_library_class")
 ):
     raise ImportError(f"Numba {numba.__version__} has other code libraries")
+
+
+_WRAPPER_PREFIX = "_ZN7cpython"  # of the function that takes Python's arguments apart
 
 
 class InnerLibrary(JITCodeLibrary):
@@ -104,7 +111,11 @@ class ProgramCompiler(Compiler):
         codegen = self.state.targetctx.codegen()
         self.state.library = ProgramLibrary(codegen, func.__qualname__)
         self.state.library.enable_object_caching()
-        with _inner_libraries(codegen):
+        with (
+            _inner_libraries(codegen),
+            _few_reference_counts(),
+            _without_garbage_collection(),
+        ):
             return super().compile_extra(func)
 
 
@@ -118,13 +129,59 @@ def _inner_libraries(codegen: Any) -> Iterator[None]:
         del codegen._library_class  # that of its class is found again
 
 
+@contextmanager
+def _few_reference_counts() -> Iterator[None]:
+    """Compile without reference counts where they are not needed.
+
+    Numba counts references to every array of a record whenever a function takes the record or one
+    of its parts. These instructions would be half of a program; the optimizer removes most of
+    them, which takes long. Arrays of a record that only Python makes (`made_by_python`) live
+    as long as the call of the program, whose wrapper holds a reference.
+    """
+    before = NRTContext.incref, NRTContext.decref
+    NRTContext.incref, NRTContext.decref = map(_where_needed, before)
+    try:
+        yield
+    finally:
+        NRTContext.incref, NRTContext.decref = before
+
+
+def _where_needed(count: Callable[..., None]) -> Callable[..., None]:
+    def count_where_needed(self: Any, builder: Any, typ: Any, value: Any) -> None:
+        if not self._context.data_model_manager[typ].contains_nrt_meminfo():
+            return  # Numba would extract every number of the record, and do nothing with it
+        record = getattr(typ, "instance_class", None)
+        in_wrapper = builder.function.name.startswith(_WRAPPER_PREFIX)
+        if record in RECORDS_MADE_BY_PYTHON and not in_wrapper:
+            return
+        count(self, builder, typ, value)
+
+    return count_where_needed
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Pause the search for reference cycles, which takes a fifth of the time of compilation.
+
+    The compiler makes millions of small objects that live until it is done.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class Kernel(CPUDispatcher):
     """A compiled function. Kernels call it as a part of theirs, Python calls its program."""
 
     def __init__(self, py_func: Callable[..., Any], locals: Any, targetoptions: Any) -> None:
         inner = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         super().__init__(py_func, locals, {**targetoptions, **inner})
-        self.program = CPUDispatcher(py_func, locals, targetoptions, pipeline_class=ProgramCompiler)
+        outer = {**targetoptions, "no_cfunc_wrapper": True}
+        self.program = CPUDispatcher(py_func, locals, outer, pipeline_class=ProgramCompiler)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Type a call from a kernel: one version serves all literal arguments of a type."""
@@ -137,3 +194,14 @@ class Kernel(CPUDispatcher):
     def enable_caching(self) -> None:
         """Cache the program on disk."""
         self.program.enable_caching()
+
+    def is_cached(self, *args: Any) -> bool:
+        """Is the program for such arguments loaded or in the disk cache?"""
+        program: Any = self.program
+        signature = tuple(map(numba.typeof, args))
+        if signature in program.overloads:
+            return True
+        if not hasattr(program._cache, "_cache_file"):
+            return False  # there is no folder
+        key = program._cache._index_key(signature, program.targetctx.codegen())
+        return key in program._cache._cache_file._load_index()

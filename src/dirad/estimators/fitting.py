@@ -150,7 +150,7 @@ class Fit:
         from dirad.estimators.progress import ProgressBar, compilation_progress
 
         with compilation_progress(verbose):
-            warm_up(self.params.precision)
+            warm_up(self.params.precision, self.params.ordering)
         with ProgressBar(self.params, verbose) as bar:
             while left > 0 and not self.stable:
                 if self._member_stable:

@@ -110,6 +110,7 @@ def load_kernels(*presets: str, verbose: bool = False) -> None:
     with an empty cache each of them would compile.
     """
     with compilation_progress(verbose):
-        for precision in {preset(name).precision for name in presets or ("default",)}:
-            warm_up(precision)
-            current().on_every_node(warm_up, precision)
+        chosen = [preset(name) for name in presets or ("default",)]
+        for precision, ordering in {(params.precision, params.ordering) for params in chosen}:
+            warm_up(precision, ordering)
+            current().on_every_node(warm_up, precision, ordering)

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from dirad.core.network import Network, with_capacity
 from dirad.core.propagate import Workspace, new_workspace
+from dirad.core.second_process import Call, all_cached, compiling_alone, run_beside
 from dirad.growth.batches import Data, new_data
+from dirad.growth.paper_step import run_paper_steps
 from dirad.growth.state import (
     PHASE,
     Log,
@@ -19,7 +21,8 @@ from dirad.growth.state import (
     with_state_capacity,
     working_type,
 )
-from dirad.growth.step import DONE, FULL, RAN, run
+from dirad.growth.step import DONE, FULL, RAN, ROUND, run_steps
+from dirad.growth.structure_round import complete_step
 from dirad.history import STABLE, History
 from dirad.params import Params
 
@@ -115,9 +118,7 @@ class Adaptation:
             if self._scratch is None:
                 self._scratch = new_scratch(self.state, self.params, pool.n_work, work)
             scratch = self._scratch._replace(work=work)
-            result = run(
-                self.state, scratch, wide, data, self.constants, until, error, edges, hidden
-            )
+            result = self._run(scratch, wide, data, until, (error, edges, hidden))
             taken = slice(self.state.step - first)
             events = take_events(scratch.log)
             # Copies: the arrays may be much longer than the steps taken.
@@ -128,6 +129,32 @@ class Adaptation:
                 self.state, self._scratch = with_doubled_capacity(self.state), None
                 data.epoch[0] = -1
         return history
+
+    def _run(
+        self,
+        scratch: Scratch,
+        wide: Workspace,
+        data: Data,
+        until: int,
+        records: tuple[NDArray, NDArray, NDArray],
+    ) -> int:
+        """Take steps until there is a reason to stop, and return it.
+
+        `records` are the error, the edges and the hidden nodes of every step. Our own ordering
+        alternates between two programs: steps, and rounds that change the structure.
+        """
+        state, constants, first = self.state, self.constants, self.state.step
+        if self.params.ordering != "gain":
+            return run_paper_steps(state, scratch, data, constants, until, *records)
+        while state.step < until and not self.stable:
+            left = [record[state.step - first :] for record in records]
+            result = run_steps(state, scratch, data, constants, until, *left)
+            if result != ROUND:
+                return result
+            i = state.step - first
+            complete_step(state, scratch.plan, wide, data, scratch.log, constants)
+            records[1][i], records[2][i] = state.network.n_edges, state.network.n_hidden
+        return DONE if self.stable else RAN
 
 
 def adapt(
@@ -185,8 +212,50 @@ def take_events(log: Log) -> NDArray:
     return events
 
 
-def warm_up(precision: str = "float32") -> None:
-    """Compile the kernels of adaptation, or load them from the disk cache."""
-    params = Params(precision=precision)
-    data = new_data(np.zeros((1, 1)), np.zeros(1), params)
-    adapt(new_state(1, 1), data, params, until=1)
+def warm_up(precision: str = "float32", ordering: str = "gain") -> None:
+    """Compile the programs of an ordering, or load them from the disk cache.
+
+    Our own ordering has two programs, which are compiled at the same time where both are missing.
+    """
+    if (precision, ordering) in _loaded:
+        return
+    calls = program_calls(precision, ordering)
+    if not all_cached(calls):
+        with compiling_alone():
+            if len(calls) == 2 and not any(all_cached([call]) for call in calls):
+                with run_beside(
+                    f"from {__name__} import load; load({precision!r}, {ordering!r}, 0)"
+                ):
+                    _call_all(calls[1:])
+            _call_all(calls)
+    else:
+        _call_all(calls)
+    _loaded.add((precision, ordering))
+
+
+_loaded: set[tuple[str, str]] = set()  # precisions and orderings whose programs are loaded
+
+
+def program_calls(precision: str, ordering: str) -> list[Call]:
+    """Return the programs of an ordering, with arguments for which they do next to nothing."""
+    params = Params(precision=precision, ordering=ordering)
+    state, pool = new_state(1, 1), WorkspacePool(params, 1)
+    data = pool.mark_loaded(new_data(np.zeros((1, 1)), np.zeros(1), params))
+    work, wide = pool.workspaces(state.network)
+    scratch = new_scratch(state, params, 1, work)
+    constants, counts = params.constants(), np.zeros(1, np.int64)
+    steps = (state, scratch, data, constants, 0, np.zeros(1), counts, counts)
+    if ordering != "gain":
+        return [(run_paper_steps, steps)]
+    completion = (state, scratch.plan, wide, data, scratch.log, constants)
+    return [(run_steps, steps), (complete_step, completion)]
+
+
+def load(precision: str, ordering: str, number: int) -> None:
+    """Compile one of the programs of an ordering, or load it from the disk cache."""
+    _call_all(program_calls(precision, ordering)[number : number + 1])
+
+
+def _call_all(calls: list[Call]) -> None:
+    for program, args in calls:
+        program(*args)

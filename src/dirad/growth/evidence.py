@@ -155,7 +155,8 @@ def residual_score(net, plan, work, term, has_bias):
         for m in range(n):
             score[0] += delta[m]
             fisher[0, 0] += square[m]
-        fisher[0, 1:] = fisher[1:, 0]
+        for i in range(1, k):
+            fisher[0, i] = fisher[i, 0]
     largest = 0.0
     for i in range(k):
         largest = max(largest, fisher[i, i])

@@ -81,7 +81,7 @@ def best_pair(state, plan, work, term, score, firsts, candidates, rows, found):
                 cost, _ = product_cost_and_existing_source(state, plan, term, pair, 2)
                 if G > cost * kept[worst]:
                     kept[worst] = G / cost
-                    pairs[worst] = pair
+                    pairs[worst, 0], pairs[worst, 1] = pair[0], pair[1]
                     worst = np.argmin(kept)
     best_rate, best_G = 0.0, 0.0
     for i in range(RESCORED_PAIRS):
@@ -163,7 +163,8 @@ def move_later_nodes_first(candidates, first_gate):
         if s < first_gate:
             ordered[place] = s
             place += 1
-    candidates[:] = ordered
+    for i in range(ordered.shape[0]):
+        candidates[i] = ordered[i]
     return number
 
 
@@ -182,7 +183,10 @@ def sort_by_total_potential(work, candidates, deltas):
     totals = np.zeros(candidates.shape[0])
     for i in range(candidates.shape[0]):
         totals[i] = total_potential(work, candidates[i], deltas)
-    candidates[:] = candidates[np.argsort(-totals)]
+    before = candidates.copy()
+    order = np.argsort(-totals)
+    for i in range(order.shape[0]):
+        candidates[i] = before[order[i]]
 
 
 @kernel
