@@ -200,6 +200,16 @@ def test_what_fit_did_not_see_is_answered(fitted):
     assert plain.predict([[np.nan]]) == plain.predict([[24.5]])
 
 
+def test_a_gap_where_fit_saw_none_is_the_mean():
+    X = np.random.default_rng(0).normal(5, 1, (100, 2))
+    y = X @ [1.0, 2.0]
+    X[:20, 0] = np.nan
+    model = DIRADRegressor(**QUICK).fit(X, y)
+    assert network_input_names(model) == ("x0", "x0 is missing", "x1")
+    gap, mean = [[4.0, np.nan]], [[4.0, X[:, 1].mean()]]
+    assert model.predict(gap) == pytest.approx(model.predict(mean), rel=1e-12)
+
+
 def test_rare_and_unseen_categories_are_treated_alike():
     rng = np.random.default_rng(0)
     kinds = rng.choice(["a", "b"], 400).astype(object)

@@ -25,6 +25,7 @@ from dirad.export import (
 from exported_models import model as plain_model
 from test_export_c import run
 
+GAPS = ("age", "colour", "length")
 KINDS = ("two classes", "three classes", "numbers")
 COLOURS, SIZES = ["blue", "green", "red"], ["large", "small"]
 gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is missing")
@@ -103,7 +104,8 @@ def test_python_says_what_the_model_says(kind):
     found = np.array([np.ravel(own(row)) for row in given()[1].astype(float).tolist()])
     assert np.abs(found - answers(kind)).max() < 1e-9
     assert module["CATEGORIES"] == {"colour": tuple(COLOURS), "size": (*SIZES, "(other)")}
-    assert "missing is float('nan')" in module["__doc__"]
+    assert module["MAY_BE_MISSING"] == GAPS
+    assert "float('nan') if it is missing" in module["__doc__"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -114,6 +116,7 @@ def test_onnx_says_what_the_model_says(kind):
     values = found["variable" if kind == "numbers" else "probabilities"]
     assert np.abs(values - answers(kind)).max() < 1e-9
     about = session.get_modelmeta().custom_metadata_map
+    assert json.loads(about["may_be_missing"]) == list(GAPS)
     assert json.loads(about["categories"]) == {"colour": COLOURS, "size": [*SIZES, "(other)"]}
 
 
@@ -124,6 +127,7 @@ def test_float_is_close(kind, tmp_path):
     expected = answers(kind)
     found = run(source, tmp_path, given()[1], expected.shape[1], "-O2")
     assert np.abs(found - expected).max() < 1e-5 * max(1.0, np.abs(expected).max())
+    assert "Inputs that may be missing: age, colour, length\n" in source
     assert "colour is a category, given by its number: 0 blue, 1 green, 2 red\n" in source
 
 
@@ -164,7 +168,7 @@ def test_size_counts_the_constants_of_the_encoding(fixed, tmp_path):
     source = to_c(model("numbers"), fixed=fixed and Fixed(fixed, -100.0, 100.0))
     size = c_size(model("numbers"), fixed=fixed and Fixed(fixed, -100.0, 100.0))
     assert f"Flash: {size.flash} bytes of constants" in source
-    assert (" missing is NAN" in source) == (fixed is None)
+    assert ("NAN stands for" in source) == (fixed is None)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -175,6 +179,7 @@ def test_formula_says_what_the_model_says(kind):
     assert formula.inputs == ("age", "colour", "length", "size")
     assert formula.categories["colour"] == tuple(COLOURS)
     assert "missing(age)" in formula.text
+    assert "filled(size" not in formula.text
     assert r"\operatorname{equals}" in formula.latex(3)
 
 

@@ -7,7 +7,9 @@ where the sample is of that category and 0 elsewhere. Without missing values and
 inputs are the columns themselves.
 
 The encoding consists of the first steps of a model's program, so that predictions and all exports
-share it. A program takes numbers: categories are given as code numbers, missing values as NaN.
+share it. A program takes numbers: categories are given as code numbers, missing values as NaN. It
+takes them in those columns alone in which values were missing in `fit`; in others, `encode` puts
+the mean in their place beforehand.
 """
 
 import math
@@ -114,7 +116,8 @@ class Encoding:
                 names = enumerate(self.categories[j].names)
                 found += [(j, Transfer.EQUALS, float(c), f" = {name}") for c, name in names]
             else:
-                found.append((j, Transfer.FILLED, float(fill), ""))
+                transfer = Transfer.FILLED if indicated else Transfer.LINEAR  # linear: as it is
+                found.append((j, transfer, float(fill), ""))
             if indicated:
                 found.append((j, Transfer.MISSING, 0.0, " is missing"))
         return found
@@ -154,7 +157,7 @@ class Encoding:
             return builder.inputs
         transfers = np.array([transfer for _, transfer, *_ in self._inputs])
         constants = np.array([constant for _, _, constant, _ in self._inputs])
-        value = np.zeros(self.n_inputs, np.int64)
+        value = self.column.copy()
         for transfer in (Transfer.FILLED, Transfer.MISSING, Transfer.EQUALS):
             own = np.flatnonzero(transfers == transfer)
             if len(own):
@@ -169,10 +172,11 @@ class Encoding:
 
     def encode(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the inputs, given numbers, codes of categories, and NaN: (samples, inputs)."""
-        if not self.is_identity:
-            return evaluate(self._program, X)[OUTPUTS]
-        missing = np.isnan(X)
-        return np.where(missing, self.fill, X) if missing.any() else X
+        unforeseen = np.isnan(X)
+        unforeseen[:, [*self.categories, *np.flatnonzero(self.indicated)]] = False
+        if unforeseen.any():
+            X = np.where(unforeseen, self.fill, X)
+        return X if self.is_identity else evaluate(self._program, X)[OUTPUTS]
 
 
 def fit_encoding(X: NDArray[np.float64], categories: Mapping[int, Categories]) -> Encoding:

@@ -29,9 +29,8 @@ def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = N
     library is needed: ``fixed=16`` stores weights in 16 bits and expects inputs from 0 to 1,
     `Fixed` sets other ranges. Then ``<name>_input(i, value)`` converts a float into an input.
 
-    If the model was fitted to missing values, an input that is missing is ``NAN``; in fixed point
-    the smallest integer, ``<NAME>_MISSING``. Categories are given as numbers, which the comment at
-    the top lists.
+    Inputs may be missing if they were in `fit`: in float as ``NAN``, in fixed point as the smallest
+    integer, ``<NAME>_MISSING``. Categories are given as numbers. The comment at the top lists both.
 
     In float, inputs whose mean is a hundred times their spread lose two digits: shift them. A
     model whose inputs float cannot distinguish at all is refused.

@@ -102,7 +102,7 @@ static inline void {name}_softmax({name}_cursor *c, const int32_t *z, int n, int
 """
 
 
-MISSING_INPUT = "An input that is missing is {NAME}_MISSING, which {name}_input makes of NAN."
+MISSING_INPUT = "{NAME}_MISSING stands for a missing input; {name}_input makes it of NAN."
 
 
 def fixed_parts(whole: Exported, fixed: Fixed) -> Parts:
@@ -127,7 +127,7 @@ def fixed_parts(whole: Exported, fixed: Fixed) -> Parts:
             ("ERROR_BOUND", f"{made.error:.9g}"),
         ),
         tables=(*_tables(made, fixed.bits), *own_input_tables),
-        functions=_functions(program, made),
+        functions=_functions(program, made, bool(whole.gaps)),
         copies=(_copies(program, made),),
         scores=(),
     )
@@ -169,9 +169,9 @@ def _tables(made: FixedProgram, bits: int) -> Iterator[ConstantTable]:
     yield unsigned("shift", (term.shift for term in terms))
 
 
-def _functions(program: Program, made: FixedProgram) -> str:
+def _functions(program: Program, made: FixedProgram, gaps: bool) -> str:
     used = program.transfers
-    parts = [_RUN.replace("{missing}", _IF_MISSING if used & set(OF_INPUT) else "")]
+    parts = [_RUN.replace("{missing}", _IF_MISSING if gaps else "")]
     if used - {Transfer.LINEAR, *OF_INPUT}:
         parts.append(_EXPONENTIAL)
     if used & {Transfer.LOGISTIC, Transfer.MODULATED}:

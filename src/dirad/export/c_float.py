@@ -106,7 +106,7 @@ _CONSTANTS = (
     Transfer.FILLED,
     Transfer.EQUALS,
 )
-NAN = "An input that is missing is NAN. The tests for it need a compiler without -ffast-math."
+FAST_MATH = "NAN stands for a missing input: compile without -ffast-math, which ignores it."
 
 
 def float_parts(whole: Exported) -> Parts:
@@ -115,7 +115,7 @@ def float_parts(whole: Exported) -> Parts:
     return Parts(
         number="float",
         includes=("math.h", "stdint.h"),
-        remarks=("Inputs and outputs are float.", *((NAN,) if whole.gaps else ())),
+        remarks=("Inputs and outputs are float.", *((FAST_MATH,) if whole.gaps else ())),
         macros=(),
         tables=tuple(_tables(programs)),
         functions=_functions(programs),

@@ -274,7 +274,8 @@ def _usage(whole: Exported, name: str, number: str) -> list[str]:
     width = max(len(call) for call, _ in calls)
     lines = [f"    {call:{width}}   {meaning}".rstrip() for call, meaning in calls]
     inputs = [f"    {_comment(one)}" for one in _listed(whole.inputs)]
-    codes = [_comment(remark) for remark in whole.remarks]
+    gaps = [f"Inputs that may be missing: {', '.join(whole.gaps)}"] if whole.gaps else []
+    codes = [_comment(remark) for remark in (*gaps, *whole.remarks)]
     return [*lines, f"The inputs, in the order of {upper}_INPUTS:", *inputs, *codes]
 
 

@@ -12,7 +12,7 @@ from dirad.estimators.columns import column_names, encoding_of
 from dirad.export.system import Model, answerers, finished_models
 from dirad.inference import Attached, Builder, joined, silent, weighted
 from dirad.preval.program import expert_program
-from dirad.program import OF_INPUT, OUTPUTS, Block, Program, Transfer
+from dirad.program import OUTPUTS, Block, Program, Transfer
 
 NOT_LISTED = f"A category that is not listed is {OTHER}, or {UNKNOWN:g} where there is none such."
 
@@ -38,7 +38,7 @@ class Exported(NamedTuple):
     members: tuple[Member, ...]
     single: bool  # whether an answer is one number (regressors)
     codes: tuple[tuple[str, tuple[str, ...]], ...] = ()  # inputs that are categories, and these
-    gaps: bool = False  # whether inputs may be missing
+    gaps: tuple[str, ...] = ()  # inputs that may be missing
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -166,8 +166,15 @@ def _of_network(model: Estimator) -> Exported:
         (member,),
         regressor and model._single_column,
         _codes(model),
-        any(transfer in OF_INPUT for transfer in program.transfers),
+        _gaps(model),
     )
+
+
+def _gaps(model: Estimator) -> tuple[str, ...]:
+    """Return the names of the inputs that may be missing: those that were in `fit`."""
+    names, encoding = column_names(model), encoding_of(model)
+    found = () if encoding is None else np.flatnonzero(encoding.indicated).tolist()
+    return tuple(names[column] for column in found)
 
 
 def _codes(model: Estimator) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -24,8 +24,9 @@ def to_onnx(model: Estimator) -> bytes:
     and ``probabilities`` (samples, classes), a PREVAL system of several models also ``model``, the
     number of the one that answers; a regressor has ``variable`` (samples, columns). The metadata
     contain the names of the features (``inputs``) and the classes (``classes``) as JSON. A feature
-    that is missing is NaN, and a feature that is a category is its place in the list of its
-    ``categories`` in the metadata (a category that is not listed: that of "(other)", or −1).
+    that is missing is NaN, if some were in `fit` (``may_be_missing`` in the metadata); one that is
+    a category is its place in the list of its ``categories`` in the metadata (a category that is
+    not listed: that of "(other)", or −1).
     """
     needs("onnx")
     whole = exported(model)
@@ -105,6 +106,8 @@ class _Graph:
             names["classes"] = whole.classes
         if whole.codes:
             names["categories"] = dict(whole.codes)
+        if whole.gaps:
+            names["may_be_missing"] = whole.gaps
         helper.set_model_props(made, {key: json.dumps(value) for key, value in names.items()})
         self.onnx.checker.check_model(made)
         return made.SerializeToString(deterministic=True)

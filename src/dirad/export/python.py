@@ -13,7 +13,7 @@ Made by dirad. Every function takes one sample: a sequence of {n} numbers, in th
 import math
 
 INPUTS = {inputs!r}
-{codes}'''
+{constants}'''
 
 _FUNCTIONS = {
     Transfer.LOGISTIC: """
@@ -128,7 +128,8 @@ def to_python(model: Estimator) -> str:
 def _head(whole: Exported) -> str:
     """Return the beginning of the module; names of categories stand in a constant, as literals."""
     codes = f"CATEGORIES = {dict(whole.codes)!r}\n" if whole.codes else ""
-    remarks = ["An input that is missing is float('nan')."] if whole.gaps else []
+    gaps = f"MAY_BE_MISSING = {whole.gaps!r}\n" if whole.gaps else ""
+    remarks = ["An input in `MAY_BE_MISSING` is float('nan') if it is missing."] if gaps else []
     if whole.codes:
         remarks.append("An input that is a category is the place of the category in `CATEGORIES`.")
         remarks.append(NOT_LISTED)
@@ -137,7 +138,7 @@ def _head(whole: Exported) -> str:
         n=len(whole.inputs),
         inputs=whole.inputs,
         remarks="".join(f"{remark}\n" for remark in remarks),
-        codes=codes,
+        constants=gaps + codes,
     )
 
 
