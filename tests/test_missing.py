@@ -346,6 +346,8 @@ def test_files_without_an_encoding_refuse_gaps(tmp_path):
     assert again.predict([[3.0]]) == model.predict([[3.0]])
     with pytest.raises(ValueError, match=r"NaN: this model is of an earlier dirad"):
         again.predict([[np.nan]])
+    del model.encoding_  # as of an older pickle
+    assert model.predict([[3.0]]) == again.predict([[3.0]])
 
 
 @pytest.mark.parametrize(

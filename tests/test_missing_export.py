@@ -155,6 +155,17 @@ def test_whole_numbers_keep_their_bound(kind, bits, wide, tmp_path):
 
 
 @gcc
+def test_a_mean_far_beyond_the_range_still_fits(tmp_path):
+    table, X = given()
+    fixed = Fixed(32, [0.0, 0.0, -1.0, 0.0], [0.01, 1.0, 1.0, 0.0])  # ages: the mean is about 40
+    own = model("numbers")
+    expected = own.predict(table.assign(age=table["age"].clip(0.0, 0.01)))
+    traps = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
+    found = run(to_c(own, fixed=fixed), tmp_path, X, 1, *traps)[:, 0]
+    assert np.abs(found - expected).max() <= fixed_bound(own, fixed) < 0.001
+
+
+@gcc
 def test_one_range_for_all_is_widened_for_categories(tmp_path):
     fixed = Fixed(32, -100.0, 100.0)
     found = run(to_c(model("two classes"), fixed=fixed), tmp_path, given()[1], 2)

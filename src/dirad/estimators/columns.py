@@ -18,7 +18,7 @@ def fit_columns(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[NDArray
     chosen = _categorical(estimator, X, columns)
     if columns is None:
         found, y = _checked(estimator, X, y, **options)
-        columns = list(found.T)
+        columns = found.T
     else:
         found = None
     categories = {j: fit_categories(_labels(columns[j], _place(X, j))) for j in chosen}
@@ -31,12 +31,12 @@ def fit_columns(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[NDArray
 
 def checked_columns(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """Return X, or X and y, as `fit_columns` does, for an estimator that is fitted."""
-    categories = getattr(estimator.encoding_, "categories", {})
+    categories = getattr(encoding_of(estimator), "categories", {})
     columns = _columns(X)
     if columns is None:
         found = _checked(estimator, X, y, reset=False, **options)
         X_only, *rest = found if isinstance(found, tuple) else (found,)
-        coded = _coded(X, list(X_only.T), categories, X_only)
+        coded = _coded(X, X_only.T, categories, X_only)
         return (coded, *rest) if rest else coded
     coded = _coded(X, columns, categories, None)
     return _checked(estimator, X, y, coded=coded, reset=False, **options)
@@ -159,7 +159,7 @@ def _is_category(column: Any) -> bool:
 
 
 def _coded(
-    X: Any, columns: Sequence[Any], categories: dict[int, Categories], numbers: NDArray | None
+    X: Any, columns: Any, categories: dict[int, Categories], numbers: NDArray | None
 ) -> NDArray[np.float64]:
     """Return all columns as numbers: `numbers`, or each column converted; categories as codes."""
     if numbers is not None and not categories:
