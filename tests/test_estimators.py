@@ -190,15 +190,15 @@ def test_progress_bar_goes_to_stderr(two_classes, capfd):
 # --- bad, odd and large input
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_not_finite(two_classes, bad):
+@pytest.mark.parametrize("bad", [np.inf, -np.inf])
+def test_infinite_values(two_classes, bad):
     X, y = two_classes
     broken = X.copy()
     broken[3, 2] = bad
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
+    with pytest.raises(ValueError, match="infinity"):
         DIRADClassifier().fit(broken, y)
     model = DIRADClassifier(random_state=0, **QUICK).fit(X, y)
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
+    with pytest.raises(ValueError, match="infinity"):
         model.predict(broken)
 
 

@@ -8,7 +8,7 @@ import pytest
 from dirad.datasets import Dataset
 from dirad.engine import run_all
 from dirad.params import preset
-from experiments import ablation, digits, pairs, parity, shapes
+from experiments import ablation, digits, missing, pairs, parity, shapes
 from experiments.tabular import small
 
 
@@ -182,3 +182,32 @@ def test_shapes_are_drawn_varied_and_summarized():
     assert row["most edges"] == runs[0].edges > 0
     others = max(row["boosting"], row["MLP"])
     assert row["less the best other"] == pytest.approx(row["DIRAD"] - others, abs=2e-4)
+
+
+def test_gaps_are_made_and_summarized():
+    table = missing.load("breast cancer")
+    at_random, telling = (missing.with_gaps(table, gaps, 0) for gaps in missing.GAPS[1:])
+    assert np.isnan(at_random).mean() == pytest.approx(0.3, abs=0.01)
+    assert np.isnan(telling).mean() == pytest.approx(0.3 * 0.6, abs=0.01)
+    assert (
+        table.X[np.isnan(telling)] > np.median(table.X, axis=0)[np.where(np.isnan(telling))[1]]
+    ).all()
+    assert np.array_equal(missing.with_gaps(table, "none", 0), table.X)
+    with pytest.raises(ValueError, match="no gaps 'odd'"):
+        missing.with_gaps(table, "odd", 0)
+    runs = missing.measure([0], data=["wine"], gaps=["telling"])
+    (row,) = missing.summarize(runs)
+    assert [run.method for run in runs] == list(missing.METHODS)
+    assert row["DIRAD"] == round(runs[0].score, 4) > 0.8
+    assert row["less boosting"] == pytest.approx(row["DIRAD"] - row["boosting"])
+    assert runs[1].edges == 0 < runs[0].edges == row["edges"]
+
+
+def test_gaps_that_tell_are_of_numbers_alone():
+    mixed = missing.Table(
+        np.tile(np.arange(10.0)[:, None], 2), np.array([True, False]), np.zeros(10)
+    )
+    found = np.isnan(missing.with_gaps(mixed, "telling", 0))
+    assert not found[:, 0].any()
+    assert not found[:7, 1].any()
+    assert found[7:, 1].any()

@@ -273,7 +273,6 @@ def test_errors_name_file_column_and_option(capfdbinary, folder, flowers, plant,
     cells = lines[3].split(",")
     wrong = {
         "text.csv": ",".join(["tall", *cells[1:]]),
-        "gap.csv": ",".join(["", *cells[1:]]),
         "category.csv": ",".join([*cells[:4], "moon", cells[5]]),
     }
     for name, line in wrong.items():
@@ -315,7 +314,6 @@ def test_errors_name_file_column_and_option(capfdbinary, folder, flowers, plant,
         (("predict", csv_file, csv_file), 1, "flowers.csv"),
         (("predict", flowers, tmp_path / "narrow.csv"), 1, "'sepal length', 'sepal width'"),
         (("predict", flowers, tmp_path / "text.csv"), 1, "'tall'"),
-        (("predict", flowers, tmp_path / "gap.csv"), 1, "missing"),
         (("predict", flowers, tmp_path / "category.csv"), 1, "'moon'"),
         (("predict", flowers, csv_file, "--novelty"), 2, "--novelty"),
         (("predict", flowers, csv_file, "-o", tmp_path / "out.xls"), 1, "out.xls"),

@@ -598,12 +598,8 @@ HEADER = "age,colour,smoker\n1,red,true\n2,red,true\n"
         ("1_000,red,true", "column 'age': '1_000' is not a number"),
         ("inf,red,true", "column 'age': the number is infinite"),
         ("1e999,red,true", "column 'age': the number is infinite"),
-        (",red,true", "column 'age': the value is missing"),
-        ("NaN,red,true", "column 'age': the value is missing"),
-        ("3,NA,true", "column 'colour': the value is missing"),
         ("3,pink,true", "column 'colour': 'pink' was not seen in training; known: 'blue', 'red'"),
         ("3,red,maybe", "column 'smoker': 'maybe' is neither true nor false"),
-        ("3,red,", "column 'smoker': the value is missing"),
         ("x" * 500 + ",red,true", "column 'age': '" + "x" * 40 + "…' is not a number"),
     ],
 )
@@ -611,9 +607,20 @@ def test_bad_values_are_named(row, message, tmp_path):
     refused(fitted(tmp_path), tmp_path, HEADER + row + "\n", f", line 4, {message}")
 
 
+@pytest.mark.parametrize(
+    ("row", "name"), [(",red,true", "age"), ("NaN,red,true", "age"), ("3,NA,true", "colour"),
+                      ("3,red,", "smoker")]
+)  # fmt: skip
+def test_missing_values_are_named_where_they_are_refused(row, name, tmp_path):
+    encoder = fitted(tmp_path, accept_missing=False)
+    refused(
+        encoder, tmp_path, HEADER + row + "\n", f", line 4, column '{name}': the value is missing"
+    )
+
+
 def test_bad_values_of_arrays_are_named(tmp_path):
-    table = open_table(put(tmp_path, npz(X=np.array([[1, 2], [3, np.nan]]), y=[0.5, 1]), "a.npz"))
-    with pytest.raises(TableError, match=r"a\.npz, row 2, column 'x1': the value is missing"):
+    table = open_table(put(tmp_path, npz(X=np.array([[1, 2], [3, np.inf]]), y=[0.5, 1]), "a.npz"))
+    with pytest.raises(TableError, match=r"a\.npz, row 2, column 'x1': the number is infinite"):
         Encoder.fit(table, "y").read(table)
 
 
@@ -629,12 +636,43 @@ def test_gaps_are_filled_on_request(tmp_path):
     gaps = "n,c,b,y\n1,u,true,0\n,v,,1\n5,,true,0\n90,v,false,1\n"
     table = open_table(put(tmp_path, gaps))
     with pytest.raises(TableError, match=r"data\.csv, line 3, column 'n': the value is missing"):
-        Encoder.fit(table, "y").read(table)
+        Encoder.fit(table, "y", accept_missing=False).read(table)
     encoder = Encoder.fit(table, "y", impute="median")
     assert [field.fill for field in encoder.inputs] == [5.0, "v", True]
     stored = Encoder.from_json(json.loads(json.dumps(encoder.to_json())))
     X, _ = stored.read(table)
     assert X.tolist() == [[1, 1, 0, 1], [5, 0, 1, 1], [5, 0, 1, 1], [90, 0, 1, 0]]
+
+
+def test_gaps_are_left_to_the_model(tmp_path):
+    gaps = "n,c,d,b,y\n1,u,s,true,0\n,v,t,,1\n5,,s,true,0\n90,v,t,false,1\n"
+    table = open_table(put(tmp_path, gaps))
+    encoder = Encoder.fit(table, "y")
+    assert encoder.feature_names == ("n", "c=u", "c=v", "c=(missing)", "d=s", "d=t", "b")
+    gap = np.nan
+    np.testing.assert_array_equal(
+        encoder.read(table)[0],
+        [
+            [1, 1, 0, 0, 1, 0, 1],
+            [gap, 0, 1, 0, 0, 1, gap],
+            [5, 0, 0, 1, 1, 0, 1],
+            [90, 0, 1, 0, 0, 1, 0],
+        ],
+    )
+    (chunk,) = open_table(put(tmp_path, "n,c,d,b\n,,,\n", "new.csv")).chunks()
+    found = encoder.transform(chunk).tolist()[0]
+    np.testing.assert_array_equal(found, [gap, 0, 0, 1, 0, 0, gap])
+
+
+def test_json_of_earlier_versions_refuses_gaps(tmp_path):
+    old = fitted(tmp_path).to_json()
+    for field in old["inputs"]:
+        del field["missing"]
+    encoder = Encoder.from_json(old)
+    assert encoder == fitted(tmp_path, accept_missing=False)
+    refused(
+        encoder, tmp_path, HEADER + ",red,true\n", ", line 4, column 'age': the value is missing"
+    )
 
 
 # The encoder as JSON.
@@ -649,6 +687,7 @@ def encoders(tmp_path_factory):
         Encoder.fit(column_file(folder, [0.5, 1, 2]), "y"),
         Encoder.fit(column_file(folder, [1, 2, 1, 2]), "y"),
         Encoder.fit(column_file(folder, ["true", "false"]), "y"),
+        Encoder.fit(open_table(put(folder, "c,n,y\na,1,0\n,,1\nb,2,0\na,3,1\n", "g.csv")), "y"),
     ]
 
 
@@ -673,7 +712,7 @@ def places(obj, path=()):
 JUNK = [None, True, 0, -1, 1e400, float("nan"), 2**60, "", "number", [], [1], ["b", "a"], {}, [{}]]
 
 
-@pytest.mark.parametrize("which", range(5))
+@pytest.mark.parametrize("which", range(6))
 def test_altered_json_is_refused_or_sound(which, encoders):
     """Each place of the JSON replaced by junk, doubled, or left out: ValueError or as sound."""
     original = encoders[which].to_json()
@@ -720,6 +759,10 @@ def altered(obj, path, junk):
         (("inputs", 1, "categories"), ["red", "red"]),
         (("inputs", 1, "categories"), []),
         (("inputs", 1, "fill"), "pink"),
+        (("inputs", 0, "missing"), "indicate"),
+        (("inputs", 1, "missing"), "guess"),
+        (("inputs", 1, "missing"), None),
+        (("target", "missing"), "refuse"),
         (("target", "classes"), ["yes", 1]),
         (("target", "classes"), []),
         (("target", "classes"), ["no", "no"]),

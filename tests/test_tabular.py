@@ -180,7 +180,7 @@ def test_stored_numbers_are_counted_by_hand(classes):
     assert stored_numbers(BOOSTING, stumps) == outputs * (3 * (4 + 2) + 1)
     forest = make(FOREST, {"max_leaf_nodes": 4}, problem).set_params(n_estimators=2).fit(X, y)
     assert stored_numbers(FOREST, forest) == 2 * (3 * 4 + 4 * outputs)
-    network = make(DIRAD, {}, problem).fit(X, y)[-1]
+    network = make(DIRAD, {}, problem).fit(X, y)
     assert stored_numbers(DIRAD, network) == network.n_parameters_ + 2 * network.n_edges_
 
 

@@ -1,10 +1,11 @@
 """The methods of the comparison, each with the four settings among which it is tuned.
 
 No setting was chosen by its results; `docs/results/tabular-protocol.md` says which results had been
-seen when they were fixed. What a method cannot take is encoded for it: DIRAD, the linear models and
-the perceptron get categories as indicators and medians in place of missing numbers, with an
-indicator of what was missing. Trees and forests get categories as numbers in alphabetical order.
-Both kinds of boosting take categories as such, and all but the first three take missing values.
+seen when they were fixed. What a method cannot take is encoded for it: the linear models and the
+perceptron get categories as indicators and medians in place of missing numbers, with an indicator
+of what was missing. Trees and forests get categories as numbers in alphabetical order. DIRAD and
+both kinds of boosting take categories as such, and all but the linear models and the perceptron
+take missing values.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -68,11 +69,10 @@ def check_installed(methods: Sequence[str]) -> None:
         raise ValueError("the method EBM needs interpret-core: pip install 'dirad[bench]'")
 
 
-def encoder(categorical: NDArray[np.bool_], *, scaled: bool) -> ColumnTransformer:
-    """Return a transformer to numbers without gaps: medians, indicators, and perhaps scaling."""
-    numbers: Any = SimpleImputer(strategy="median", add_indicator=True)
-    if scaled:
-        numbers = make_pipeline(numbers, StandardScaler())
+def encoder(categorical: NDArray[np.bool_]) -> ColumnTransformer:
+    """Return a transformer to scaled numbers without gaps: medians and indicators."""
+    imputer = SimpleImputer(strategy="median", add_indicator=True)
+    numbers = make_pipeline(imputer, StandardScaler())
     categories = OneHotEncoder(
         handle_unknown="infrequent_if_exist", min_frequency=RARE, sparse_output=False
     )
@@ -84,10 +84,9 @@ def encoder(categorical: NDArray[np.bool_], *, scaled: bool) -> ColumnTransforme
     )
 
 
-def _dirad(settings: Settings, problem: Problem) -> Pipeline:
+def _dirad(settings: Settings, problem: Problem) -> Any:
     kind: Any = DIRADClassifier if problem.classification else DIRADRegressor
-    model = kind(random_state=problem.seed, **settings)
-    return make_pipeline(encoder(problem.categorical, scaled=False), model)
+    return kind(categorical_features=problem.categorical, random_state=problem.seed, **settings)
 
 
 def _linear(settings: Settings, problem: Problem) -> Pipeline:
@@ -96,7 +95,7 @@ def _linear(settings: Settings, problem: Problem) -> Pipeline:
         model = LogisticRegression(C=1 / penalty, max_iter=1000)
     else:
         model = Ridge(alpha=penalty)
-    return make_pipeline(encoder(problem.categorical, scaled=True), model)
+    return make_pipeline(encoder(problem.categorical), model)
 
 
 def _boosting(settings: Settings, problem: Problem) -> Any:
@@ -123,7 +122,7 @@ def _perceptron(settings: Settings, problem: Problem) -> Pipeline:
     else:
         regressor: Any = MLPRegressor(random_state=problem.seed, **settings)
         model = TransformedTargetRegressor(regressor, transformer=StandardScaler())
-    return make_pipeline(encoder(problem.categorical, scaled=True), model)
+    return make_pipeline(encoder(problem.categorical), model)
 
 
 def _explainable(settings: Settings, problem: Problem) -> Any:

@@ -84,6 +84,12 @@ def _computed(step: Block, matrices: list[csr_array], before: NDArray) -> NDArra
             z *= z
         case Transfer.EXCEEDS:
             z = (np.abs(z) > c).astype(np.float64)
+        case Transfer.FILLED:
+            z = np.where(np.isnan(z), c, z)
+        case Transfer.MISSING:
+            z = np.isnan(z).astype(np.float64)
+        case Transfer.EQUALS:
+            z = (z == c).astype(np.float64)
     return z
 
 

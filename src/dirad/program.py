@@ -27,9 +27,16 @@ class Transfer(StrEnum):
     LOGARITHM = "logarithm"  # ln max(z, c)
     SQUARE = "square"  # z²
     EXCEEDS = "exceeds"  # 1 where |z| > c, else 0
+    FILLED = "filled"  # z, which is one input; c where it is missing (NaN)
+    MISSING = "missing"  # 1 where z, which is one input, is missing, else 0
+    EQUALS = "equals"  # 1 where z, which is one input, is c, else 0
     SOFTMAX = "softmax"  # e^v / Σ e^v, of a run of values
     SHARE = "share"  # v / Σ v, of a run of values
     POWER_MEAN = "power_mean"  # (Σ v^−c / n)^(−1/c), of a run of n values above 0
+
+
+# What is computed from a single input, which may be missing: an encoding of the inputs.
+OF_INPUT = (Transfer.FILLED, Transfer.MISSING, Transfer.EQUALS)
 
 
 class Term(NamedTuple):
@@ -96,6 +103,11 @@ class Node(NamedTuple):
     transfer: Transfer
     terms: list[Term]  # one, or two where it is modulated
     constant: float
+
+    @property
+    def source(self) -> int:
+        """The first value that it is computed from: the input, where it encodes one."""
+        return self.terms[0].edges[0][0]
 
 
 @dataclass(frozen=True)

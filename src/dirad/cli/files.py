@@ -97,6 +97,20 @@ def names_of(found: "ModelFile", path: Path) -> list[str] | None:
     return None if names is None else [str(name) for name in names]
 
 
+def network_names_of(found: "ModelFile", path: Path) -> list[str] | None:
+    """Return the names of the inputs of a single network, if they have any.
+
+    They are those of the model's inputs, and those of what it derives from them: whether a value
+    is missing, or whether it is a category.
+    """
+    from dirad.estimators.columns import column_names, encoding_of
+
+    names, encoding = names_of(found, path), encoding_of(found.model)
+    if encoding is None or encoding.is_identity:
+        return names
+    return list(encoding.names(names or column_names(found.model)))
+
+
 def was_fitted_to(found: "ModelFile", table: "Table") -> bool:
     """Return whether the model was fitted to exactly this file, possibly among others."""
     from dirad.tables import digest

@@ -55,8 +55,8 @@ class Columns:
     category: ColumnNames = None
     """A column whose numbers are codes; can be repeated."""
     impute: Literal["median"] | None = None
-    """Replace missing values by the median, or by the most frequent category [default: missing
-    values are refused]."""
+    """Replace missing values by the median, or by the most frequent category [default: the network
+    learns what a missing value means; --continual and --preset paper refuse them]."""
 
 
 @Parameter(name="*")
@@ -109,9 +109,10 @@ def fit(
 ) -> None:
     """Grow a network that predicts a column of a data file, and save it as a model file.
 
-    Each category of a text column becomes an input. `dirad predict` finds the columns by name
-    later. A share of the rows (`--test`) is set aside to measure how good the network is; the
-    network is never fitted to them (but categories, and medians of `--impute`, come from all rows).
+    Each category of a text column becomes an input. Values may be missing. `dirad predict` finds
+    the columns by name later. A share of the rows (`--test`) is set aside to measure how good the
+    network is; the network is never fitted to them (but categories, and medians of `--impute`, come
+    from all rows).
 
     With `--continual` the rows are learned in order, as a stream: changes of the task are detected
     without being announced, and each task gets its own model. `dirad learn` continues with more
@@ -124,14 +125,15 @@ def fit(
     dirad fit flowers.csv --target species
     dirad fit houses.parquet --target price --max-edges 30 -o price.dirad
     dirad fit train-images-idx3-ubyte.gz --target label     # finds the file of labels beside it
-    dirad fit people.csv --target income --drop id --drop name --impute median
+    dirad fit people.csv --target income --drop id --drop name
     dirad fit day1.csv --target fault --continual -o plant.dirad
     ```
     """
     _check_options(columns, growth, stream)
     check_output(output, data, reading.labels)
     table = open_data(data, reading)
-    encoder = _encoder(table, columns)
+    accept_missing = not stream.continual and growth.preset != "paper"
+    encoder = _encoder(table, columns, accept_missing)
     if stream.continual and encoder.target.task == "regression":
         raise Usage(f"--continual needs classes, but {columns.target!r} holds numbers: see --task")
     with claimed_output(output) as is_unchanged:
@@ -187,7 +189,7 @@ def _check_continual_options(columns: Columns, growth: Growth) -> None:
         )
 
 
-def _encoder(table: "Table", columns: Columns) -> "Encoder":
+def _encoder(table: "Table", columns: Columns, accept_missing: bool) -> "Encoder":
     """Fit the encoder; an error about a column that does not exist names the option."""
     from dirad.tables import Encoder, TableError
 
@@ -199,8 +201,15 @@ def _encoder(table: "Table", columns: Columns) -> "Encoder":
                 table.require(name)
             except TableError as error:
                 raise Usage(f"{option}: {error}") from None
-    task, impute = columns.task, columns.impute
-    return Encoder.fit(table, columns.target, task, impute, drop, categories=category)
+    return Encoder.fit(
+        table,
+        columns.target,
+        columns.task,
+        columns.impute,
+        drop,
+        categories=category,
+        accept_missing=accept_missing,
+    )
 
 
 def _fit_stream(job: Job, model: Any, growth: Growth, stream: Stream) -> None:
@@ -224,6 +233,7 @@ def _fit_stream(job: Job, model: Any, growth: Growth, stream: Stream) -> None:
 def _fit_network(job: Job, model: Any, growth: Growth, test: float) -> None:
     """Grow one network, with checkpoints."""
     from dirad import DIRADClassifier, DIRADRegressor
+    from dirad.encoding import with_medians
 
     X, X_test, y, y_test = _split(job, test, growth.seed)
     warm_up(job.talk, growth.preset)
@@ -245,7 +255,8 @@ def _fit_network(job: Job, model: Any, growth: Growth, test: float) -> None:
             pause(model, f"at step {model.n_steps_}")
             model.resume(X, y, steps=STEPS)
     measured = scores(model, X_test, y_test)
-    ranges = {"low": X.min(axis=0).tolist(), "high": X.max(axis=0).tolist()}
+    known = with_medians(X)
+    ranges = {"low": known.min(axis=0).tolist(), "high": known.max(axis=0).tolist()}
     job.save_model(model, **{"rows": len(X), "test rows": len(X_test)}, **measured, **ranges)
     if measured:
         measured = {"test rows": len(X_test)} | measured

@@ -14,6 +14,7 @@ from dirad.cli.files import (
     model_rows,
     n_rows_fitted,
     names_of,
+    network_names_of,
     open_data,
     rows_fitted_note,
     rows_of,
@@ -26,11 +27,13 @@ from dirad.cli.printing import Findings
 if TYPE_CHECKING:
     from dirad.storage import ModelFile
     from dirad.tables import Encoder, Table
+    from dirad.tables.fields import Input
 
 SHORT = 40  # edges up to which a network is written as equations
 IMPORTANT = 10  # inputs that are listed
 MAX_EVENTS = 20  # events that are listed
 LONG_RUN = 8  # adjacent number columns up to which each has its own line
+MEAN = "its mean"  # what missing numbers become, beside an input that tells so
 LISTED = 3  # of a longer run, those that have
 MEASURED = ("test rows", "test accuracy", "share of the largest class", "test R²", "test RMSE")
 
@@ -74,7 +77,7 @@ def inspect(
         rows = _column_rows(encoder_of(found, model))
         findings.table("Columns", rows if talk.json else _shortened(rows))
     if hasattr(found.model, "network_"):
-        _add_network(findings, found.model, names)
+        _add_network(findings, found.model, names, network_names_of(found, model))
     else:
         events = [{"what happened": str(event)} for event in found.model.events_]
         findings.table("Models", model_rows(found.model))
@@ -128,14 +131,19 @@ def _add_scores(findings: Findings, found: "ModelFile", path: Path, table: "Tabl
     findings.facts(f"On {table.path}", facts | scores(found.model, X, y, prefix=""), note)
 
 
-def _add_network(findings: Findings, model: Any, names: Sequence[str] | None) -> None:
+def _add_network(
+    findings: Findings,
+    model: Any,
+    names: Sequence[str] | None,
+    network_names: Sequence[str] | None,
+) -> None:
     """Add the important inputs of a single network and, if it is short, its formula."""
     from dirad.names import quoted
 
     findings.table("Inputs that count most", _important(model, names))
     if model.n_edges_ <= SHORT:
-        equations = [{"equation": line} for line in model.network_.equations(quoted(names))]
-        findings.table("Formula", equations, _meaning(model))
+        lines = model.network_.equations(quoted(network_names))
+        findings.table("Formula", [{"equation": line} for line in lines], _meaning(model))
 
 
 def _column_rows(encoder: "Encoder") -> list[dict[str, Any]]:
@@ -145,10 +153,19 @@ def _column_rows(encoder: "Encoder") -> list[dict[str, Any]]:
             "column": field.name,
             "kind": field.kind,
             "becomes": list(field.feature_names()),
-            "missing values become": field.fill,
+            "missing values become": _replacement(field),
         }
         for field in encoder.inputs
     ]
+
+
+def _replacement(field: "Input") -> Any:
+    """Return what missing values of a column become; None if they are refused."""
+    if field.fill is not None or field.missing == "refuse":
+        return field.fill
+    if field.kind == "category":
+        return field.feature_names()[-1] if field.missing == "indicate" else "no category"
+    return MEAN
 
 
 def _shortened(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -158,16 +175,23 @@ def _shortened(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         run = list(group)
         if kind == "number" and len(run) > LONG_RUN:
             rest = run[LISTED:]
-            filled = any(row["missing values become"] is not None for row in rest)
+            filled = {row["missing values become"] for row in rest} - {None}
             more = {
                 "column": f"… {rest[-1]['column']}: {len(rest):,} more",
                 "kind": kind,
                 "becomes": "itself, each",
-                "missing values become": "its median, each" if filled else None,
+                "missing values become": _of_each(filled),
             }
             run = [*run[:LISTED], more]
         result += run
     return result
+
+
+def _of_each(filled: set[Any]) -> str | None:
+    """Return what missing values of several columns of numbers become."""
+    if not filled:
+        return None
+    return f"{MEAN}, each" if MEAN in filled else "its median, each"
 
 
 def _input_rows(found: "ModelFile", path: Path) -> list[dict[str, Any]]:
@@ -179,14 +203,25 @@ def _input_rows(found: "ModelFile", path: Path) -> list[dict[str, Any]]:
     for field in encoder_of(found, path).inputs:
         for i, name in enumerate(field.feature_names()):
             holds = "the number" if field.kind == "number" else "1 if true, else 0"
-            fill = field.fill
             if field.categories:
-                holds = f"1 if {field.name} is {field.categories[i]!r}, else 0"
-                fill = None if fill is None else int(fill == field.categories[i])
+                which = repr(field.categories[i]) if i < len(field.categories) else "missing"
+                holds = f"1 if {field.name} is {which}, else 0"
+            fill = _replaced_feature(field, i)
             rows.append(
                 {"place": len(rows), "input": name, "holds": holds, "missing values become": fill}
             )
     return rows
+
+
+def _replaced_feature(field: "Input", i: int) -> Any:
+    """Return what the i-th feature of a column is where the value is missing; None: refused."""
+    if field.fill is None and field.missing == "refuse":
+        return None
+    if not field.categories:
+        return "NaN" if field.fill is None else field.fill
+    if field.fill is None:
+        return int(i == len(field.categories))
+    return int(field.fill == field.categories[i])
 
 
 def _important(model: Any, names: Sequence[str] | None) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.network import Network
+from dirad.encoding import Encoding
 from dirad.inference import respond
 
 SHRINK_BITS = 32  # powers of two by which an input that makes an answer overflow is made smaller
@@ -16,10 +17,11 @@ class ClassAnswers(NamedTuple):
 
     network: Network
     classes_: NDArray
+    encoding: Encoding | None = None  # of the columns of X as inputs of the network
 
     def predict_proba(self, X: NDArray) -> NDArray[np.float64]:
         """Return the probability of each class, one row per sample."""
-        outputs = finite_outputs(self.network, X)
+        outputs = finite_outputs(self.network, encoded(self.encoding, X))
         if outputs.shape[1] == 1:
             return np.hstack([1.0 - outputs, outputs])
         return outputs / np.maximum(outputs.sum(axis=1, keepdims=True), 1e-300)
@@ -36,15 +38,22 @@ class ValueAnswers(NamedTuple):
     scale: NDArray[np.float64]  # (targets,)
     offset: NDArray[np.float64]
     single_column: bool  # is the result one-dimensional?
+    encoding: Encoding | None = None  # of the columns of X as inputs of the network
 
     def predict(self, X: NDArray) -> NDArray[np.float64]:
         """Return the predicted target of each sample."""
         with np.errstate(over="ignore", invalid="ignore"):
-            answers = respond(self.network, X) * self.scale + self.offset
+            outputs = respond(self.network, encoded(self.encoding, X))
+            answers = outputs * self.scale + self.offset
         lost = ~np.isfinite(answers).all(axis=1)
         if lost.any():
             raise ValueError(f"X, row {int(np.argmax(lost))}: the answer is beyond float64")
         return answers[:, 0] if self.single_column else answers
+
+
+def encoded(encoding: Encoding | None, X: NDArray) -> NDArray[np.float64]:
+    """Return the inputs of a network; without an encoding they are the columns of X."""
+    return X if encoding is None else encoding.encode(X)
 
 
 def finite_outputs(network: Network, X: NDArray) -> NDArray[np.float64]:

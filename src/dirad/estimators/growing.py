@@ -1,6 +1,6 @@
 """DIRAD as scikit-learn estimators: validate, encode, scale; then the network does the rest."""
 
-import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,17 @@ from sklearn.utils.validation import check_is_fitted
 from dirad.core.describe import summary
 from dirad.core.magnitudes import check_range, mean_and_std
 from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, Network, output_units
-from dirad.estimators.answering import ClassAnswers, ValueAnswers
-from dirad.estimators.checks import checked_inputs, checked_labels, checked_weights, refuse_masked
+from dirad.encoding import Encoding
+from dirad.estimators.answering import ClassAnswers, ValueAnswers, encoded
+from dirad.estimators.checks import (
+    check_finite,
+    check_inputs_range,
+    check_spread,
+    checked_labels,
+    checked_weights,
+    refuse_masked,
+)
+from dirad.estimators.columns import FROM_DTYPE, checked_columns, encoding_of, fit_columns
 from dirad.estimators.constants import accepts_constants, params_of, set_constants
 from dirad.estimators.fitting import Fit, Samples
 from dirad.estimators.importances import input_importances
@@ -23,14 +32,12 @@ from dirad.estimators.transaction import transaction, writable_copy
 from dirad.history import History
 from dirad.params import Params
 
-LEAST_SPREAD = 1e-300  # of an input: the weights are its inverse
-
 
 def _begin(
     estimator: Any, samples: Samples, transfer: int, params: Params, steps: int | None
 ) -> None:
     """Begin a fit, and take steps."""
-    _check_spread(samples.X, estimator.preset)
+    check_spread(samples.X, estimator)
     estimator._fit = Fit(
         samples,
         params,
@@ -48,7 +55,7 @@ def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
     fit: Fit = estimator._fit
     inputs = fit.advance(samples, steps, bool(estimator.verbose))
     estimator.network_ = fit.scale.fold(fit.network)
-    _check_finite(estimator)
+    check_finite(estimator)
     estimator.history_ = fit.growth
     estimator.params_ = fit.params
     estimator.n_edges_ = fit.network.n_edges
@@ -56,44 +63,20 @@ def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
     estimator.n_parameters_ = estimator.network_.n_parameters
     estimator.n_steps_ = fit.state.step
     estimator.is_stable_ = fit.stable
-    estimator.feature_importances_ = input_importances(fit.network, inputs)
+    importances, encoding = input_importances(fit.network, inputs), encoding_of(estimator)
+    estimator.feature_importances_ = (
+        importances if encoding is None else encoding.per_column(importances)
+    )
     estimator.input_spread_ = mean_and_std(samples.X)[1]
     if fit.stable:
         estimator._fit = None
 
 
-def _check_spread(X: NDArray, preset: str) -> None:
-    """Refuse inputs that vary too little for their weights; name those that only seem to vary."""
-    if preset == "paper":
-        return
-    spread = mean_and_std(X)[1]
-    tiny = np.flatnonzero((spread > 0) & (spread < LEAST_SPREAD))
-    if len(tiny):
-        raise ValueError(f"X, column {tiny[0]}: varies by less than {LEAST_SPREAD:g}; rescale it")
-    rounded = np.flatnonzero((spread == 0) & (X.max(axis=0) > X.min(axis=0)))
-    if len(rounded):
-        names = ", ".join(map(str, rounded[:5])) + (" and others" if len(rounded) > 5 else "")
-        warnings.warn(
-            f"X, column {names}: the values differ by rounding errors alone and are taken for "
-            "constant; if they are not, shift them towards 0 before they are rounded",
-            stacklevel=5,
-        )
-
-
-def _check_finite(estimator: Any) -> None:
-    """Refuse a network whose numbers grew beyond all bounds, or that raw inputs would need."""
-    network = estimator.network_
-    if not (np.isfinite(network.edges["weight"]).all() and np.isfinite(network.bias).all()):
-        hint = "scale the inputs to [0, 1]" if estimator.preset == "paper" else "rescale the data"
-        raise ValueError(f"the fit diverged: a weight is infinite or not a number; {hint}")
-
-
-def _check_range(estimator: Any, X: NDArray) -> None:
-    """Refuse inputs too large to be learned; the paper's networks take them as they are."""
-    if estimator.preset == "paper":
-        check_range(X, 1.0)
-    else:
-        check_range(X)
+def _tags(estimator: Any, tags: Any) -> Any:
+    """Tell scikit-learn what X may hold."""
+    tags.input_tags.allow_nan = estimator.preset != "paper"
+    tags.input_tags.categorical = True
+    return tags
 
 
 def _unfinished(estimator: Any) -> None:
@@ -123,6 +106,9 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     committee : int
         Networks that are grown, each from a random seed of its own. The network of the estimator
         is their average: larger, and usually more accurate where samples are noisy or few.
+    categorical_features : "from_dtype", None, or a mask, indices or names of columns
+        Columns that hold categories: text, or numbers that are codes. With "from_dtype" these are
+        the columns of a pandas table of type category, and those that hold text.
     class_weight : dict, "balanced" or None
         As in scikit-learn.
     random_state : int, RandomState or None
@@ -131,16 +117,26 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     **constants
         Any constant of `dirad.params.Params` by its name, such as ``R1=3``.
 
+    X may have missing values (NaN, None), except in the preset ``paper``. A missing number becomes
+    the mean of its column; where values were missing in `fit`, another input of the network tells
+    so (1, else 0). Each category is an input of the network (1, else 0). Categories of fewer than
+    10 samples, or of less than 5 % if there are under 200, share one input, with those that `fit`
+    did not see.
+
     Attributes
     ----------
     network_ : Network
-        Takes raw inputs: scaling is folded into its weights.
+        Takes ``encoding_.encode(X)``, that is X itself if it has neither missing values nor
+        categories. Scaling is folded into its weights.
+    encoding_ : Encoding
+        How the columns of X become inputs of `network_`. ``encoding_.names(columns)`` names them.
     history_ : History
     classes_, n_features_in_, feature_names_in_
     n_edges_, n_hidden_, n_parameters_, n_steps_ : int
     is_stable_ : bool, False after a `fit` that was stopped early; `resume` goes on.
-    feature_importances_ : array, mean |slope| of the outputs per input of unit spread.
-    input_spread_ : array, standard deviation of each input in `fit`.
+    feature_importances_ : array, mean |slope| of the outputs per input of unit spread, summed over
+        the inputs of each column of X.
+    input_spread_ : array, standard deviation of each input of `network_` in `fit`.
 
     Examples
     --------
@@ -150,6 +146,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     """
 
     network_: Network
+    encoding_: Encoding
     history_: History
 
     def __init__(
@@ -162,6 +159,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         max_steps=None,
         validation_fraction=0.0,
         committee=1,
+        categorical_features=FROM_DTYPE,
         class_weight=None,
         random_state=None,
         verbose=0,
@@ -174,6 +172,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         self.max_steps = max_steps
         self.validation_fraction = validation_fraction
         self.committee = committee
+        self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
@@ -185,6 +184,9 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(writable_copy(state))
 
+    def __sklearn_tags__(self):
+        return _tags(self, super().__sklearn_tags__())
+
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
     ) -> "DIRADClassifier":
@@ -192,7 +194,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         with transaction(self):
             refuse_masked("y", y)
             y = checked_labels(y)
-            X, y = checked_inputs(self, X, y, order="C", ensure_min_samples=2)
+            X, y = fit_columns(self, X, y, order="C", ensure_min_samples=2)
             check_classification_targets(y)
             self.classes_ = np.unique(y)
             if len(self.classes_) < 2:
@@ -200,7 +202,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
                     f"{type(self).__name__} needs samples of at least 2 classes, but y holds only "
                     f"the class {str(self.classes_[0])!r}"
                 )
-            _check_range(self, X)
+            check_inputs_range(self, X)
             several = len(self.classes_) > 2 and self.preset != "paper"
             samples = self._samples(X, y, sample_weight)
             _begin(self, samples, SOFTMAX if several else LOGISTIC, params_of(self), steps)
@@ -212,7 +214,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         """Continue a fit that was stopped early, on the same samples, as if it had not stopped."""
         with transaction(self):
             _unfinished(self)
-            X, y = checked_inputs(self, X, checked_labels(y), order="C", reset=False)
+            X, y = checked_columns(self, X, checked_labels(y), order="C")
             _advance(self, self._samples(X, y, sample_weight), steps)
         return self
 
@@ -229,13 +231,14 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         targets = (
             (codes == 1)[:, None].astype(float) if binary else np.eye(len(self.classes_))[codes]
         )
-        return Samples(X, targets, weight, codes if np.bincount(codes).min() > 1 else None)
+        groups = codes if np.bincount(codes).min() > 1 else None
+        return Samples(encoded(encoding_of(self), X), targets, weight, groups)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, one row per sample."""
         check_is_fitted(self)
-        X = checked_inputs(self, X, reset=False)
-        return ClassAnswers(self.network_, self.classes_).predict_proba(X)
+        X = checked_columns(self, X)
+        return ClassAnswers(self.network_, self.classes_, encoding_of(self)).predict_proba(X)
 
     def predict(self, X: Any) -> NDArray:
         """Return the most probable class of each sample."""
@@ -260,6 +263,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
     """
 
     network_: Network
+    encoding_: Encoding
     history_: History
 
     def __init__(
@@ -272,6 +276,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         max_steps=None,
         validation_fraction=0.0,
         committee=1,
+        categorical_features=FROM_DTYPE,
         random_state=None,
         verbose=0,
         **constants,
@@ -283,6 +288,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         self.max_steps = max_steps
         self.validation_fraction = validation_fraction
         self.committee = committee
+        self.categorical_features = categorical_features
         self.random_state = random_state
         self.verbose = verbose
         set_constants(self, constants)
@@ -294,7 +300,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         super().__setstate__(writable_copy(state))
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
+        tags = _tags(self, super().__sklearn_tags__())
         tags.target_tags.multi_output = True
         return tags
 
@@ -303,10 +309,10 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
     ) -> "DIRADRegressor":
         """Grow a network that predicts the targets y of samples X, in at most `steps` steps."""
         with transaction(self):
-            X, y = self._checked(X, y, reset=True)
+            X, y = self._checked(fit_columns, X, y)
             self._single_column = y.ndim == 1
             y = y.reshape(len(y), -1).astype(float)
-            _check_range(self, X)
+            check_inputs_range(self, X)
             check_range(y, what="y")
             logistic = self.preset == "paper"
             if logistic:
@@ -319,7 +325,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
             samples = self._samples(X, y, sample_weight)
             _begin(self, samples, LOGISTIC if logistic else LINEAR, params, steps)
             self._scale_outputs()
-            _check_finite(self)
+            check_finite(self)
         return self
 
     def resume(
@@ -328,27 +334,18 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         """Continue a fit that was stopped early, on the same samples, as if it had not stopped."""
         with transaction(self):
             _unfinished(self)
-            X, y = self._checked(X, y, reset=False)
+            X, y = self._checked(checked_columns, X, y)
             y = y.reshape(len(y), -1).astype(float)
             _advance(self, self._samples(X, y, sample_weight), steps)
             self._scale_outputs()
         return self
 
-    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[NDArray, NDArray]:
-        return checked_inputs(
-            self,
-            X,
-            y,
-            order="C",
-            ensure_min_samples=2,
-            multi_output=True,
-            y_numeric=True,
-            reset=reset,
-        )
+    def _checked(self, check: Callable[..., Any], X: Any, y: Any) -> tuple[NDArray, NDArray]:
+        return check(self, X, y, order="C", ensure_min_samples=2, multi_output=True, y_numeric=True)
 
     def _samples(self, X: NDArray, y: NDArray, sample_weight: Any) -> Samples:
         weight = checked_weights(sample_weight, X)
-        return Samples(X, (y - self._offset) / self._spread, weight)
+        return Samples(encoded(encoding_of(self), X), (y - self._offset) / self._spread, weight)
 
     def _scale_outputs(self) -> None:
         """Fold the scaling of y into linear outputs; logistic ones are scaled afterwards."""
@@ -361,9 +358,10 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the predicted target of each sample."""
         check_is_fitted(self)
-        X = checked_inputs(self, X, reset=False)
-        scale, offset = self.target_scale_, self.target_offset_
-        return ValueAnswers(self.network_, scale, offset, self._single_column).predict(X)
+        X = checked_columns(self, X)
+        scale, offset, single = self.target_scale_, self.target_offset_, self._single_column
+        answers = ValueAnswers(self.network_, scale, offset, single, encoding_of(self))
+        return answers.predict(X)
 
 
 def _with_output_scale(network: Network, offset: NDArray, spread: NDArray) -> Network:

@@ -1,16 +1,20 @@
 """A model as one C99 header: in float, or in fixed point with a bound on the error."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dirad.estimators import PREVALClassifier
+from dirad.estimators.columns import encoding_of
 from dirad.export.c_fixed import fixed_parts
 from dirad.export.c_float import float_parts
 from dirad.export.c_source import CSize, Parts, check_name, header, size_of
 from dirad.export.exported import Estimator, Exported, exported
 from dirad.export.fixed_point import Fixed, fixed_program
+from dirad.inference import Builder
 from dirad.preval.expert import Expert
-from dirad.program import Block, Sums
+from dirad.program import OUTPUTS, Block, Program, Sums
 
 LEAST_FLOAT = 1e-37  # smaller numbers are 0 in float
 FAR = 1e5  # spreads from 0 at which float resolves only a hundredth of a spread
@@ -25,13 +29,16 @@ def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = N
     library is needed: ``fixed=16`` stores weights in 16 bits and expects inputs from 0 to 1,
     `Fixed` sets other ranges. Then ``<name>_input(i, value)`` converts a float into an input.
 
+    Inputs may be missing if they were in `fit`: in float as ``NAN``, in fixed point as the smallest
+    integer, ``<NAME>_MISSING``. Categories are given as numbers. The comment at the top lists both.
+
     In float, inputs whose mean is a hundred times their spread lose two digits: shift them. A
     model whose inputs float cannot distinguish at all is refused.
     """
     check_name(name)
     whole = exported(model)
     if fixed is None:
-        _check_float(whole, _spreads(model))
+        _check_float(_network_programs(model, whole), _spreads(model))
     return header(whole, _parts(whole, fixed), name)
 
 
@@ -63,10 +70,19 @@ def _spreads(model: Estimator) -> NDArray[np.float64]:
     return np.max([scaling.spread for scaling in scalings], axis=0)
 
 
-def _check_float(whole: Exported, spreads: NDArray[np.float64]) -> None:
+def _network_programs(model: Estimator, whole: Exported) -> list[Program]:
+    """Return the programs over the inputs of the networks, without the encoding of columns."""
+    encoding = encoding_of(model)
+    if encoding is None or encoding.is_identity:
+        return [member.program for member in whole.members]
+    builder = Builder(model.network_.n_inputs)
+    return [builder.program({OUTPUTS: builder.attach(model.network_, builder.inputs).outputs})]
+
+
+def _check_float(programs: Sequence[Program], spreads: NDArray[np.float64]) -> None:
     """Refuse a model whose inputs are too small, or too far from 0, for numbers of 24 bits."""
-    for member in whole.members:
-        for step in member.program.steps:
+    for program in programs:
+        for step in program.steps:
             for sums in step.sums if isinstance(step, Block) else ():
                 if not _fits_float(sums, spreads):
                     raise ValueError(

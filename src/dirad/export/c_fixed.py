@@ -6,14 +6,17 @@ from dirad.export.c_source import ConstantTable, Parts, real, scratch, table, un
 from dirad.export.exported import Exported
 from dirad.export.fixed_point import (
     MODULATION,
+    UNIT,
     Fixed,
+    FixedInput,
     FixedNode,
     FixedProgram,
     FixedSoftmax,
+    FixedStep,
     FixedTerm,
     fixed_program,
 )
-from dirad.program import Program, Transfer
+from dirad.program import OF_INPUT, Program, Transfer
 
 _RUN = """/* Right shifts of negative numbers must keep the sign, as with every common compiler. */
 static inline int32_t {name}_shifted(int64_t value, int shift)
@@ -27,7 +30,7 @@ static inline int32_t {name}_input(int i, float value)
     const float low = {NAME}_LOW(i), high = {NAME}_HIGH(i);
     const float inside = value > low ? (value < high ? value : high) : low;
     const float scaled = inside * (float)((int32_t)1 << {NAME}_FRACTION(i));
-    (void)i;
+    (void)i;{missing}
     return (int32_t)(scaled < 0.0f ? scaled - 0.5f : scaled + 0.5f);
 }
 
@@ -51,6 +54,10 @@ static inline int32_t {name}_sum({name}_cursor *c)
     return {name}_shifted(z, {name}_shift[t]) + {name}_bias[t];
 }
 """
+
+_IF_MISSING = """
+    if (value != value)
+        return {NAME}_MISSING;"""
 
 # e^−t = 2^−(n+f): 2^−f is a polynomial of degree 6, at the Chebyshev nodes of [0, 1].
 _EXPONENTIAL = """
@@ -95,6 +102,9 @@ static inline void {name}_softmax({name}_cursor *c, const int32_t *z, int n, int
 """
 
 
+MISSING_INPUT = "{NAME}_MISSING stands for a missing input; {name}_input makes it of NAN."
+
+
 def fixed_parts(whole: Exported, fixed: Fixed) -> Parts:
     """Return a model's tables and functions in integers."""
     program = whole.members[0].program
@@ -108,14 +118,16 @@ def fixed_parts(whole: Exported, fixed: Fixed) -> Parts:
             f"output is its number / 2^{made.fraction}.",
             f"No output is off by more than {made.error:.3g}, for float inputs within their "
             "ranges; values outside are clipped to them.",
+            *((MISSING_INPUT,) if whole.gaps else ()),
         ),
         macros=(
             *input_macros,
+            *((("MISSING", "INT32_MIN"),) if whole.gaps else ()),
             ("OUT_FRACTION", str(made.fraction)),
             ("ERROR_BOUND", f"{made.error:.9g}"),
         ),
         tables=(*_tables(made, fixed.bits), *own_input_tables),
-        functions=_functions(program, made),
+        functions=_functions(program, made, bool(whole.gaps)),
         copies=(_copies(program, made),),
         scores=(),
     )
@@ -137,7 +149,7 @@ def _inputs(made: FixedProgram, fixed: Fixed) -> tuple[list[ConstantTable], list
         "LOW": [real(own.low) for own in made.inputs],
         "HIGH": [real(own.high) for own in made.inputs],
     }
-    if fixed.uniform:
+    if fixed.uniform and len(set(made.inputs)) == 1:
         return [], [(f"{key}(i)", values[0]) for key, values in columns.items()]
     types = {"FRACTION": "uint8_t", "LOW": "float", "HIGH": "float"}
     tables = [table(types[key], key.lower(), values) for key, values in columns.items()]
@@ -157,10 +169,10 @@ def _tables(made: FixedProgram, bits: int) -> Iterator[ConstantTable]:
     yield unsigned("shift", (term.shift for term in terms))
 
 
-def _functions(program: Program, made: FixedProgram) -> str:
+def _functions(program: Program, made: FixedProgram, gaps: bool) -> str:
     used = program.transfers
-    parts = [_RUN]
-    if used - {Transfer.LINEAR}:
+    parts = [_RUN.replace("{missing}", _IF_MISSING if gaps else "")]
+    if used - {Transfer.LINEAR, *OF_INPUT}:
         parts.append(_EXPONENTIAL)
     if used & {Transfer.LOGISTIC, Transfer.MODULATED}:
         parts.append(_LOGISTIC)
@@ -169,7 +181,7 @@ def _functions(program: Program, made: FixedProgram) -> str:
     return "".join([*parts, _program(program, made.steps)])
 
 
-def _program(program: Program, steps: Sequence[FixedNode | FixedSoftmax]) -> str:
+def _program(program: Program, steps: Sequence[FixedStep]) -> str:
     lines = [
         "\nstatic inline void {name}_program_0(const int32_t *x, int32_t *v)\n{",
         "    {name}_cursor c = { x, v, v, 0, 0 };",
@@ -181,7 +193,19 @@ def _program(program: Program, steps: Sequence[FixedNode | FixedSoftmax]) -> str
     return "\n".join([*lines, "}\n"])
 
 
-def _of_step(program: Program, step: FixedNode | FixedSoftmax) -> list[str]:
+def _of_input(step: FixedInput) -> str:
+    """Return the value of an encoded input."""
+    x, one = f"x[{step.source}]", f"((int32_t)1 << {UNIT})"
+    if step.transfer == Transfer.FILLED:
+        own = f"{{name}}_shifted({x}, {step.shift})" if step.shift else x
+        return f"{x} == {{NAME}}_MISSING ? {step.constant} : {own}"
+    what = "{NAME}_MISSING" if step.transfer == Transfer.MISSING else str(step.constant)
+    return f"{x} == {what} ? {one} : 0"
+
+
+def _of_step(program: Program, step: FixedStep) -> list[str]:
+    if isinstance(step, FixedInput):
+        return [f"    *c.next++ = {_of_input(step)};"]
     if isinstance(step, FixedSoftmax):
         start = step.start - program.n_inputs
         return [f"    {{name}}_softmax(&c, v + {start}, {step.width}, {step.fraction});"]

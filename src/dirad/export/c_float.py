@@ -54,6 +54,13 @@ _BODIES = {
         *c->next++ = z * z;""",
     Transfer.EXCEEDS: """        const float z = {name}_sum(c);
         *c->next++ = fabsf(z) > {name}_constant[c->constant++] ? 1.0f : 0.0f;""",
+    Transfer.FILLED: """        const float z = {name}_sum(c);
+        const float fill = {name}_constant[c->constant++];
+        *c->next++ = z == z ? z : fill;""",
+    Transfer.MISSING: """        const float z = {name}_sum(c);
+        *c->next++ = z == z ? 0.0f : 1.0f;""",
+    Transfer.EQUALS: """        const float z = {name}_sum(c);
+        *c->next++ = z == {name}_constant[c->constant++] ? 1.0f : 0.0f;""",
 }
 
 _POOLINGS = {
@@ -92,7 +99,14 @@ static inline void {name}_power_mean({name}_cursor *c, const float *z, int n, fl
 """,
 }
 
-_CONSTANTS = (Transfer.CLIPPED, Transfer.LOGARITHM, Transfer.EXCEEDS)
+_CONSTANTS = (
+    Transfer.CLIPPED,
+    Transfer.LOGARITHM,
+    Transfer.EXCEEDS,
+    Transfer.FILLED,
+    Transfer.EQUALS,
+)
+FAST_MATH = "NAN stands for a missing input: compile without -ffast-math, which ignores it."
 
 
 def float_parts(whole: Exported) -> Parts:
@@ -101,7 +115,7 @@ def float_parts(whole: Exported) -> Parts:
     return Parts(
         number="float",
         includes=("math.h", "stdint.h"),
-        remarks=("Inputs and outputs are float.",),
+        remarks=("Inputs and outputs are float.", *((FAST_MATH,) if whole.gaps else ())),
         macros=(),
         tables=tuple(_tables(programs)),
         functions=_functions(programs),

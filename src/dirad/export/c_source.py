@@ -274,7 +274,9 @@ def _usage(whole: Exported, name: str, number: str) -> list[str]:
     width = max(len(call) for call, _ in calls)
     lines = [f"    {call:{width}}   {meaning}".rstrip() for call, meaning in calls]
     inputs = [f"    {_comment(one)}" for one in _listed(whole.inputs)]
-    return [*lines, f"The inputs, in the order of {upper}_INPUTS:", *inputs]
+    gaps = [f"Inputs that may be missing: {', '.join(whole.gaps)}"] if whole.gaps else []
+    codes = [_comment(remark) for remark in (*gaps, *whole.remarks)]
+    return [*lines, f"The inputs, in the order of {upper}_INPUTS:", *inputs, *codes]
 
 
 def _listed(names: Sequence[str]) -> list[str]:

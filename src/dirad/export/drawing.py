@@ -3,7 +3,8 @@
 from dirad.core.describe import node_name
 from dirad.core.network import FREE, MODULATORY, Network
 from dirad.estimators import DIRADClassifier, PREVALClassifier
-from dirad.export.exported import Estimator, input_names, network_of, output_names, system_model
+from dirad.estimators.columns import network_input_names
+from dirad.export.exported import Estimator, network_of, output_names, system_model
 from dirad.export.extras import needs
 from dirad.names import visible
 
@@ -47,7 +48,7 @@ def to_svg(model: Estimator, *, number: int | None = None) -> str:
 
 def _nodes(model: Estimator, network: Network, number: int | None) -> list[str]:
     """Return the used inputs, hidden nodes and outputs; each kind has its own shape."""
-    inputs = input_names(model)
+    inputs = network_input_names(model)
     outputs = _names_of_outputs(model, number)
     edges = network.edges[network.edges["source"] >= 0]
     used = sorted({s for s in edges["source"].tolist() if s < network.n_inputs})

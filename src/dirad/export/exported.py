@@ -6,11 +6,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dirad.core.network import Network
+from dirad.encoding import OTHER, UNKNOWN
 from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier
+from dirad.estimators.columns import column_names, encoding_of
 from dirad.export.system import Model, answerers, finished_models
-from dirad.inference import Builder, joined, silent, weighted
+from dirad.inference import Attached, Builder, joined, silent, weighted
 from dirad.preval.program import expert_program
 from dirad.program import OUTPUTS, Block, Program, Transfer
+
+NOT_LISTED = f"A category that is not listed is {OTHER}, or {UNKNOWN:g} where there is none such."
 
 Estimator: TypeAlias = Any  # a fitted DIRADClassifier, DIRADRegressor or PREVALClassifier
 
@@ -33,6 +37,18 @@ class Exported(NamedTuple):
     classes: tuple[Any, ...] | None  # None for a regressor
     members: tuple[Member, ...]
     single: bool  # whether an answer is one number (regressors)
+    codes: tuple[tuple[str, tuple[str, ...]], ...] = ()  # inputs that are categories, and these
+    gaps: tuple[str, ...] = ()  # inputs that may be missing
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """How categories are given, for the comments of an exported file."""
+        found = [
+            f"{name} is a category, given by its number: "
+            + ", ".join(f"{code} {label}" for code, label in enumerate(labels))
+            for name, labels in self.codes
+        ]
+        return (*found, NOT_LISTED) if found else ()
 
     @property
     def routed(self) -> bool:
@@ -56,14 +72,6 @@ def exported(model: Estimator) -> Exported:
     for member in result.members:
         _check_finite(member.program)
     return result
-
-
-def input_names(model: Estimator) -> tuple[str, ...]:
-    """Return the names of the features, or x0, x1, …"""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return tuple(f"x{i}" for i in range(model.n_features_in_))
-    return tuple(str(name) for name in names)
 
 
 def output_names(model: Estimator) -> tuple[str, ...]:
@@ -113,7 +121,7 @@ def _of_system(model: PREVALClassifier) -> Exported:
     edges = sum(one.network.n_edges for one in models)
     return Exported(
         f"PREVALClassifier: models: {len(models)}, edges of their L0: {edges}",
-        input_names(model),
+        column_names(model),
         output_names(model),
         tuple(model.classes_.tolist()),
         members,
@@ -152,24 +160,48 @@ def _of_network(model: Estimator) -> Exported:
     member = Member(0, program, tuple(range(len(program.outputs))), 0)
     return Exported(
         f"{type(model).__name__}: hidden nodes: {network.n_hidden}, edges: {network.n_edges}",
-        input_names(model),
+        column_names(model),
         output_names(model),
         None if regressor else tuple(model.classes_.tolist()),
         (member,),
         regressor and model._single_column,
+        _codes(model),
+        _gaps(model),
     )
 
 
+def _gaps(model: Estimator) -> tuple[str, ...]:
+    """Return the names of the inputs that may be missing: those that were in `fit`."""
+    names, encoding = column_names(model), encoding_of(model)
+    found = () if encoding is None else np.flatnonzero(encoding.indicated).tolist()
+    return tuple(names[column] for column in found)
+
+
+def _codes(model: Estimator) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the names of inputs that are categories, and the names of these."""
+    names, encoding = column_names(model), encoding_of(model)
+    found = {} if encoding is None else encoding.categories
+    return tuple((names[column], own.names) for column, own in sorted(found.items()))
+
+
+def _attached(model: Estimator) -> tuple[Builder, Attached]:
+    """Return the beginning of a program: the encoding of the columns, and the network."""
+    network, encoding = model.network_, encoding_of(model)
+    builder = Builder(model.n_features_in_)
+    inputs = builder.inputs if encoding is None else encoding.attach(builder)
+    return builder, builder.attach(network, inputs)
+
+
 def _regression(model: Estimator) -> Program:
-    builder = Builder(model.network_.n_inputs)
-    outputs = builder.attach(model.network_, builder.inputs).outputs
+    builder, attached = _attached(model)
+    outputs = attached.outputs
     outputs = outputs.times(np.ravel(model.target_scale_))
     return builder.program({OUTPUTS: outputs._replace(offset=np.ravel(model.target_offset_))})
 
 
 def _classification(model: Estimator) -> Program:
-    builder = Builder(model.network_.n_inputs)
-    outputs = builder.attach(model.network_, builder.inputs).outputs
+    builder, attached = _attached(model)
+    outputs = attached.outputs
     if len(outputs.value) == 1:
         rest = weighted(np.ones(1), np.zeros(1, np.int64), outputs, -np.ones(1))
         outputs = joined(builder.linear(rest), outputs)

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dirad.program import Node, Pooling, Program, Term, Transfer
+from dirad.encoding import UNKNOWN
+from dirad.program import OF_INPUT, Node, Pooling, Program, Term, Transfer
 
 UNIT = 30  # fraction of a share between 0 and 1
 MODULATION = 28  # fraction of σ₁, which lies between −1 and 3
@@ -95,6 +96,16 @@ class FixedNode(NamedTuple):
     format: Format
 
 
+class FixedInput(NamedTuple):
+    """An encoded input in integers: filled where it is missing, or an indicator of 0 or 1."""
+
+    transfer: Transfer
+    source: int
+    shift: int  # of an input that is filled
+    constant: int  # what fills it; the input where it equals a category
+    format: Format
+
+
 class FixedSoftmax(NamedTuple):
     """A softmax of a run of values, which have the same fraction."""
 
@@ -104,11 +115,14 @@ class FixedSoftmax(NamedTuple):
     format: Format
 
 
+FixedStep = FixedNode | FixedInput | FixedSoftmax
+
+
 class FixedProgram(NamedTuple):
     """A program in integers."""
 
     inputs: tuple[Format, ...]
-    steps: tuple[FixedNode | FixedSoftmax, ...]
+    steps: tuple[FixedStep, ...]
     outputs: tuple[int, ...]
     shifts: tuple[int, ...]  # to bring each output to the common fraction
     fraction: int  # of the outputs
@@ -140,19 +154,46 @@ def fixed_program(program: Program, fixed: Fixed) -> FixedProgram:
 
 def _walk(
     program: Program, fixed: Fixed, most: dict[int, int]
-) -> tuple[list[Format], list[FixedNode | FixedSoftmax]]:
-    formats = [_input(*ends) for ends in fixed.ranges(program.n_inputs)]
-    steps: list[FixedNode | FixedSoftmax] = []
+) -> tuple[list[Format], list[FixedStep]]:
+    formats = [_input(*ends) for ends in _ranges(program, fixed)]
+    steps: list[FixedStep] = []
     for value, step in program.nodes:
         if isinstance(step, Pooling):
             softmax = _softmax(step, formats)
             steps.append(softmax)
             formats += [softmax.format] * step.width
+        elif step.transfer in OF_INPUT:
+            encoded = _encoded(step, formats[step.source])
+            steps.append(encoded)
+            formats.append(encoded.format)
         else:
             node = _node(step, formats, fixed.bits, most.get(value, LARGEST))
             steps.append(node)
             formats.append(node.format)
     return formats, steps
+
+
+def _ranges(program: Program, fixed: Fixed) -> list[tuple[float, float]]:
+    """Return the range of each input; those of categories contain all numbers of these."""
+    ranges = fixed.ranges(program.n_inputs)
+    for _, step in program.nodes:
+        if isinstance(step, Node) and step.transfer == Transfer.EQUALS:
+            low, high = ranges[step.source]
+            ranges[step.source] = min(low, UNKNOWN), max(high, step.constant + 1.0)
+    return ranges
+
+
+def _encoded(node: Node, own: Format) -> FixedInput:
+    """Return an encoded input; indicators are exact."""
+    if node.transfer == Transfer.FILLED:
+        fill = node.constant
+        fraction = _fraction(max(own.largest, abs(fill)), own.fraction)
+        ends = min(own.low, fill), max(own.high, fill)
+        made = Format(fraction, *ends, own.error + 2.0**-fraction)
+        whole = round(fill * 2.0**fraction)
+        return FixedInput(node.transfer, node.source, own.fraction - fraction, whole, made)
+    whole = round(node.constant * 2.0**own.fraction)
+    return FixedInput(node.transfer, node.source, 0, whole, Format(UNIT, 0.0, 1.0, 0.0))
 
 
 def _fraction(largest: float, most: int = LARGEST) -> int:

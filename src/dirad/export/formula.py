@@ -1,19 +1,28 @@
 """A model as formulas: one expression per output in the names of the inputs."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from dirad.core.describe import equations
 from dirad.core.network import Network
 from dirad.estimators import PREVALClassifier
-from dirad.export.exported import Estimator, exported, input_names, system_model
+from dirad.estimators.columns import column_names
+from dirad.export.exported import Estimator, exported, system_model
 from dirad.export.extras import needs
 from dirad.names import latex_input, latex_word, quoted
 from dirad.preval.program import l0_program
-from dirad.program import LEAST_SUM, Node, Pooling, Program, Term, Transfer
+from dirad.program import LEAST_SUM, OF_INPUT, Node, Pooling, Program, Term, Transfer
 
+# What formulas call by name: SymPy has no NaN that is not equal to itself.
+FUNCTIONS = {
+    str(Transfer.FILLED): lambda x, c: np.where(np.isnan(x), c, x),
+    str(Transfer.MISSING): lambda x: np.isnan(x) * 1.0,
+    str(Transfer.EQUALS): lambda x, c: (x == c) * 1.0,
+}
 DIGITS = 17  # decimal digits with which SymPy computes; enough to distinguish any two doubles
 
 
@@ -29,6 +38,7 @@ class Formula:
     expressions: tuple[Any, ...]  # one per output
     inputs: tuple[str, ...]  # the names of the inputs, unchanged
     scores: tuple[Any, ...] = ()  # one per output, where the outputs are a softmax of them
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of inputs, by number
 
     @property
     def text(self) -> str:
@@ -79,7 +89,8 @@ class Formula:
     def function(self) -> Any:
         """Return a function of NumPy arrays, one argument per input: a list of answers."""
         sympy = needs("sympy")
-        return sympy.lambdify(list(self.symbols), list(self.expressions), "numpy")
+        modules = [FUNCTIONS, "numpy"]
+        return sympy.lambdify(list(self.symbols), list(self.expressions), modules)
 
 
 def to_formula(model: Estimator, *, number: int | None = None) -> Formula:
@@ -88,7 +99,9 @@ def to_formula(model: Estimator, *, number: int | None = None) -> Formula:
     The expressions follow the nodes of the network and are not simplified further.
     For classifiers they are the probabilities of the classes; for the L0 of a PREVAL model, by its
     number, the outputs of the network. Symbols have the names of the inputs, with an
-    underscore for characters that names cannot contain.
+    underscore for characters that names cannot contain. Where inputs may be missing or are
+    categories, filled(x, c) is x, or c where x is missing; missing(x) is 1 where x is missing, else
+    0; equals(x, c) is 1 where x is the category of number c, else 0 (`Formula.categories`).
 
     >>> from dirad import DIRADRegressor
     >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
@@ -96,22 +109,24 @@ def to_formula(model: Estimator, *, number: int | None = None) -> Formula:
     >>> formula.expressions[0].evalf(3)
     1.98*x0 + 1.05
     """
-    names = input_names(model)
+    names = column_names(model)
     if isinstance(model, PREVALClassifier):
         one = system_model(model, number)
         program = l0_program(one.parts)
         outputs = tuple(str(model._state.labels[code]) for code in one.classes)
+        categories = {}
     else:
         if number is not None:
             raise ValueError(f"{type(model).__name__} has one network: give no number")
         whole = exported(model)
         program, outputs = whole.members[0].program, whole.outputs
+        categories = dict(whole.codes)
     symbols = _symbols(names)
     titles = tuple(f"p_{name}" for name in outputs) if hasattr(model, "classes_") else outputs
     values = _values(program, symbols)
     expressions = tuple(values[value] for value in program.outputs)
     scores = tuple(values[value] for value in _softmax_sources(program))
-    return Formula(symbols, titles, expressions, names, scores)
+    return Formula(symbols, titles, expressions, names, scores, categories)
 
 
 def formula_text(network: Network, names: Sequence[str] | None = None) -> str:
@@ -202,6 +217,9 @@ def _of_step(step: Node | Pooling, values: Sequence[Any]) -> list[Any]:
             c = number(step.constant)
             return [(sympy.Add(*(value**-c for value in own)) / len(own)) ** (-1 / c)]
         return [value / sympy.Max(sympy.Add(*own), number(LEAST_SUM)) for value in own]
+    if step.transfer in OF_INPUT:
+        own = [] if step.transfer == Transfer.MISSING else [number(step.constant)]
+        return [sympy.Function(str(step.transfer))(values[step.source], *own)]
     z, c = total(step.terms[0]), number(step.constant)
     match step.transfer:
         case Transfer.LOGISTIC:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dirad.export.exported import Estimator, Exported, Member, exported
 from dirad.export.extras import needs
-from dirad.program import LEAST_SUM, Block, Pooling, Program, Sums, Transfer
+from dirad.program import LEAST_SUM, OF_INPUT, Block, Pooling, Program, Sums, Transfer
 
 OPSET, IR_VERSION = 15, 8  # of 2021, which every current runtime reads
 
@@ -23,7 +23,10 @@ def to_onnx(model: Estimator) -> bytes:
     The input ``X`` is a double tensor (samples, features). A classifier has the outputs ``label``
     and ``probabilities`` (samples, classes), a PREVAL system of several models also ``model``, the
     number of the one that answers; a regressor has ``variable`` (samples, columns). The metadata
-    contain the names of the features (``inputs``) and the classes (``classes``) as JSON.
+    contain the names of the features (``inputs``) and the classes (``classes``) as JSON. A feature
+    that is missing is NaN, if some were in `fit` (``may_be_missing`` in the metadata); one that is
+    a category is its place in the list of its ``categories`` in the metadata (a category that is
+    not listed: that of "(other)", or −1).
     """
     needs("onnx")
     whole = exported(model)
@@ -98,9 +101,13 @@ class _Graph:
             producer_name="dirad",
             doc_string=whole.title,
         )
-        names = {"inputs": whole.inputs}
+        names: dict[str, Any] = {"inputs": whole.inputs}
         if whole.classes is not None:
             names["classes"] = whole.classes
+        if whole.codes:
+            names["categories"] = dict(whole.codes)
+        if whole.gaps:
+            names["may_be_missing"] = whole.gaps
         helper.set_model_props(made, {key: json.dumps(value) for key, value in names.items()})
         self.onnx.checker.check_model(made)
         return made.SerializeToString(deterministic=True)
@@ -192,9 +199,23 @@ class _Values:
         )
         return self.graph.op("Add", product, self.graph.constant(sums.bias))
 
+    def _encoded(self, block: Block) -> str:
+        """Return encoded inputs. A product of matrices would spread NaN over all of them."""
+        graph = self.graph
+        x = self.columns(block.first.source.tolist())
+        if block.transfer == Transfer.FILLED:
+            return graph.op("Where", graph.op("IsNaN", x), graph.constant(block.constant), x)
+        if block.transfer == Transfer.MISSING:
+            found = graph.op("IsNaN", x)
+        else:
+            found = graph.op("Equal", x, graph.constant(block.constant))
+        return graph.op("Cast", found, to=graph.onnx.TensorProto.DOUBLE)
+
     def computed(self, block: Block) -> str:
         """Return the values of a block."""
         graph = self.graph
+        if block.transfer in OF_INPUT:
+            return self._encoded(block)
         z = self._sums(block.first)
 
         def constants() -> str:

@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 
-from dirad.export.exported import Estimator, Exported, exported
-from dirad.program import LEAST_SUM, Node, Pooling, Program, Term, Transfer
+from dirad.export.exported import NOT_LISTED, Estimator, Exported, exported
+from dirad.program import LEAST_SUM, OF_INPUT, Node, Pooling, Program, Term, Transfer
 
 _HEAD = '''"""{title}.
 
 Made by dirad. Every function takes one sample: a sequence of {n} numbers, in the order of `INPUTS`.
-"""
+{remarks}"""
 
 import math
 
 INPUTS = {inputs!r}
-'''
+{constants}'''
 
 _FUNCTIONS = {
     Transfer.LOGISTIC: """
@@ -117,12 +117,29 @@ def to_python(model: Estimator) -> str:
     whole = exported(model)
     used = set().union(*(member.program.transfers for member in whole.members))
     parts = [
-        _HEAD.format(title=whole.title, n=len(whole.inputs), inputs=whole.inputs),
+        _head(whole),
         *(text for transfer, text in _FUNCTIONS.items() if transfer in used),
         *(_function(i, member.program) for i, member in enumerate(whole.members)),
         _answers(whole),
     ]
     return "\n".join(parts)
+
+
+def _head(whole: Exported) -> str:
+    """Return the beginning of the module; names of categories stand in a constant, as literals."""
+    codes = f"CATEGORIES = {dict(whole.codes)!r}\n" if whole.codes else ""
+    gaps = f"MAY_BE_MISSING = {whole.gaps!r}\n" if whole.gaps else ""
+    remarks = ["An input in `MAY_BE_MISSING` is float('nan') if it is missing."] if gaps else []
+    if whole.codes:
+        remarks.append("An input that is a category is the place of the category in `CATEGORIES`.")
+        remarks.append(NOT_LISTED)
+    return _HEAD.format(
+        title=whole.title,
+        n=len(whole.inputs),
+        inputs=whole.inputs,
+        remarks="".join(f"{remark}\n" for remark in remarks),
+        constants=gaps + codes,
+    )
 
 
 def _answers(whole: Exported) -> str:
@@ -154,6 +171,8 @@ def _function(i: int, program: Program) -> str:
         if isinstance(step, Pooling):
             more = f", {step.constant!r}" if step.constant else ""
             return f"_{step.transfer}([{', '.join(map(name, step.sources))}]{more})"
+        if step.transfer in OF_INPUT:
+            return _OF_INPUT[step.transfer].format(x=name(step.source), c=step.constant)
         return _OF_NODE[step.transfer](step, total)
 
     lines = [f"def _model_{i}(x):"]
@@ -168,6 +187,12 @@ def _function(i: int, program: Program) -> str:
 
 
 Total = Callable[[Term], str]
+
+_OF_INPUT = {
+    Transfer.FILLED: "{x} if {x} == {x} else {c!r}",
+    Transfer.MISSING: "float({x} != {x})",
+    Transfer.EQUALS: "float({x} == {c!r})",
+}
 
 _OF_NODE: dict[Transfer, Callable[[Node, Total], str]] = {
     Transfer.LINEAR: lambda node, total: total(node.terms[0]),

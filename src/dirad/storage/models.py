@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dirad.encoding import Categories, Encoding
 from dirad.engine import threads_for
 from dirad.estimators.answering import ClassAnswers, ValueAnswers
 from dirad.estimators.fitting import Fit, Scale
 from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Plain, Real, Text
-from dirad.storage.composites import List, Maybe, Object, without_init
+from dirad.storage.composites import Dictionary, List, Maybe, Object, without_init
 from dirad.storage.errors import ModelError
 from dirad.storage.networks import HISTORY, NETWORK, PARAMS, REAL, STATE, must
 
@@ -105,13 +106,42 @@ FIT = Object(
     check_fit,
 )
 
+
+class CategoryName(Codec):
+    """A category: a text or a finite number."""
+
+    def pack(self, value: Any, store: ArrayStore, path: str) -> Any:
+        return value if isinstance(value, str) else Real().pack(value, store, path)
+
+    def unpack(self, packed: Any, store: ArrayStore, path: str) -> Any:
+        return packed if isinstance(packed, str) else float(Real().unpack(packed, store, path))
+
+
+CATEGORIES = Object(
+    Categories,
+    {"labels": List(CategoryName(), tuple), "other": Flag()},
+    lambda own: must(len(own) and len(set(own.labels)) == len(own.labels), "no categories"),
+)
+ENCODING = Object(
+    Encoding,
+    {
+        "fill": Array(REAL, "columns"),
+        "indicated": Array(np.bool_, "columns"),
+        "categories": Dictionary(Int(0), CATEGORIES),
+    },
+    lambda encoding: must(
+        max(encoding.categories, default=-1) < encoding.n_columns, "categories of no column"
+    ),
+)
+
 GROWN: dict[str, Codec] = {
     "network_": NETWORK,
+    "encoding_": Maybe(ENCODING),  # older files have none
     "history_": HISTORY,
     "params_": PARAMS,
     "n_steps_": Int(0),
     "is_stable_": Flag(),
-    "feature_importances_": Array(REAL, "inputs"),
+    "feature_importances_": Array(REAL, "columns"),
     "input_spread_": Array(REAL, "inputs"),
     "n_features_in_": Int(1),
     "feature_names_in_": Maybe(Labels()),
@@ -121,12 +151,15 @@ GROWN: dict[str, Codec] = {
 
 def check_grown(model: Any) -> None:
     """Refuse an estimator whose network is of other inputs or outputs."""
-    inputs = model.n_features_in_
+    columns, encoding = model.n_features_in_, model.encoding_
+    inputs = columns if encoding is None else encoding.n_inputs
+    must(encoding is None or encoding.n_columns == columns, "the encoding has other columns")
     must(model.network_.n_inputs == inputs, "the network has other inputs")
-    must(len(model.feature_importances_) == inputs, "importances of other inputs")
+    must(len(model.feature_importances_) == columns, "importances of other columns")
+    must(len(model.input_spread_) == inputs, "spreads of other inputs")
     must((model.input_spread_ >= 0).all(), "an input has a spread below 0")
     names = model.__dict__.get("feature_names_in_")
-    must(names is None or len(names) == inputs, "names of other inputs")
+    must(names is None or len(names) == columns, "names of other columns")
 
 
 def check_classifier(model: Any) -> None:
@@ -154,10 +187,10 @@ class Fitted(SimpleNamespace):
     def answers(self) -> "ClassAnswers | ValueAnswers | StreamAnswers":
         """How the model answers; it needs neither scikit-learn nor Numba."""
         if self.estimator == "DIRADClassifier":
-            return ClassAnswers(self.network_, self.classes_)
+            return ClassAnswers(self.network_, self.classes_, self.encoding_)
         if self.estimator == "DIRADRegressor":
-            scale, offset = self.target_scale_, self.target_offset_
-            return ValueAnswers(self.network_, scale, offset, self._single_column)
+            scale, offset, single = self.target_scale_, self.target_offset_, self._single_column
+            return ValueAnswers(self.network_, scale, offset, single, self.encoding_)
         from dirad.estimators.stream_state import StreamAnswers
 
         return StreamAnswers(self._stream)

@@ -1,4 +1,8 @@
-"""Model files of dirad 0.1 (formats 1 and 2), brought into the present layout before unpacking."""
+"""Older model files, brought into the present layout before unpacking.
+
+Formats 1 and 2 are of dirad 0.1. Networks of format 3 have no encoding of missing values and
+categories.
+"""
 
 from typing import Any
 
@@ -6,9 +10,16 @@ Tree = dict[str, Any]  # packed: JSON, with the names of arrays
 
 
 def upgraded(description: Tree) -> Tree:
-    """Return the description of a file in the present layout; newer ones are unchanged."""
-    if description["version"] > 2:
-        return description
+    """Return the description of a file in the present layout."""
+    if description["version"] < 3:
+        description = _of_0_1(description)
+    if description["version"] < 4 and description["model"] != "PREVALClassifier":
+        description = {**description, "tree": {**description["tree"], "encoding_": None}}
+    return description
+
+
+def _of_0_1(description: Tree) -> Tree:
+    """Return the description of a file of dirad 0.1 in the layout of format 3."""
     tree, shared = modernized([description["tree"], list(description["shared"])])
     if description["model"] != "PREVALClassifier":
         return {**description, "tree": tree, "shared": shared}

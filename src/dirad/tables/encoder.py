@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.magnitudes import OutOfRange, check_range, too_large_message
+from dirad.encoding import with_medians
 from dirad.tables.errors import TableError, first_repeated, listed, shown
-from dirad.tables.fields import EXACT, Input, Label, Target, check, from_json
+from dirad.tables.fields import ACCEPT, EXACT, REFUSE, Input, Label, Target, check, from_json
 from dirad.tables.fitting import fit_inputs, fit_target
 from dirad.tables.table import Chunk, Table
 
@@ -47,6 +48,7 @@ class Encoder:
         drop: Iterable[str] = (),
         columns: Iterable[str] | None = None,
         categories: Iterable[str] = (),
+        accept_missing: bool = True,
     ) -> "Encoder":
         """Learn from a training table how to encode it.
 
@@ -58,11 +60,12 @@ class Encoder:
             "auto" is classification if the target holds text, booleans, or few whole numbers: at
             most 20 distinct ones, each of which occurs twice on average. Otherwise regression.
         impute : {None, "median"}
-            None refuses missing values. "median" replaces them, here and in prediction, by the
-            median of a number, the most frequent category, or the most frequent boolean.
+            None leaves missing values to the model. "median" replaces them, here and in prediction,
+            by the median of a number, the most frequent category, or the most frequent boolean.
         drop : columns that are not inputs
         columns : the inputs, in order; by default all columns but the target
         categories : columns of numbers that are codes, to be encoded as categories
+        accept_missing : False refuses missing values that are not replaced
 
         Raises
         ------
@@ -76,7 +79,8 @@ class Encoder:
         for name in (target, *names, *drop, *categories):
             table.require(name)
         names = [name for name in names if name != target and name not in drop]
-        inputs = fit_inputs(table, names, categories, impute is not None)
+        missing = impute or (ACCEPT if accept_missing else REFUSE)
+        inputs = fit_inputs(table, names, categories, missing)
         fitted_target = fit_target(table, target, task, target in categories)
         try:
             return cls(inputs, fitted_target)
@@ -105,7 +109,7 @@ class Encoder:
         """Return the inputs: a row for each row of the chunk, a column for each feature.
 
         A category that did not occur in training is refused, or with unseen="zero" encoded as
-        zeros.
+        zeros. Numbers that are missing are NaN, unless they are replaced or refused.
         """
         if unseen not in UNSEEN:
             raise ValueError(f"unseen must be one of {UNSEEN}, not {unseen!r}")
@@ -150,7 +154,7 @@ class Encoder:
             places.append(replace(chunk, columns={}))
         X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
         with self.out_of_range_named(places):
-            check_range(X)
+            check_range(with_medians(X))
         if self.target.task == "regression":
             with self.out_of_range_named(places, target=True):
                 check_range(y[:, None])
@@ -197,9 +201,11 @@ def _number_input(chunk: Chunk, field: Input) -> NDArray[np.float64]:
     boolean = field.kind == "boolean"
     values = chunk.booleans(field.name) if boolean else chunk.numbers(field.name)
     missing = np.isnan(values)
-    if missing.any() and field.fill is None:
+    if field.fill is not None:
+        values = np.where(missing, float(field.fill), values)
+    elif missing.any() and field.missing == REFUSE:
         raise chunk.error(int(np.argmax(missing)), field.name, MISSING)
-    return _finite(chunk, field.name, np.where(missing, float(field.fill or 0), values))
+    return _finite(chunk, field.name, values, may_be_missing=True)
 
 
 def _finite(
@@ -220,9 +226,11 @@ def _one_hot(X: NDArray[np.float64], chunk: Chunk, field: Input, unseen: str) ->
     for row, text in enumerate(chunk.texts(field.name)):
         if text is None:
             text = field.fill
-            if text is None:
+        if text is None:
+            if field.missing == REFUSE:
                 raise chunk.error(row, field.name, MISSING)
-        if text in codes:
+            X[row, len(codes) :] = 1.0  # the feature of missing values, if there is one
+        elif text in codes:
             X[row, codes[text]] = 1.0
         elif unseen == "refuse":
             known = listed(field.categories)

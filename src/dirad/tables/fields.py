@@ -10,8 +10,12 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 KINDS = ("number", "boolean", "category")
+REFUSE, ACCEPT, INDICATE = MISSING = ("refuse", "accept", "indicate")
 TASKS = ("classification", "regression")
+NO_VALUE = "(missing)"  # the category of missing values
 EXACT = 2**53  # up to here a float represents every whole number
+
+NEW = {"missing"}  # fields that older files do not have
 
 Label = str | int | bool
 Record = TypeVar("Record")
@@ -24,7 +28,10 @@ class Input:
     name: str
     kind: str
     categories: tuple[str, ...] = ()
-    fill: float | bool | str | None = None  # replaces a missing value; None: refused
+    fill: float | bool | str | None = None  # replaces a missing value
+    # Without `fill`, a missing value is refused (as in older files), or accepted: NaN for a number
+    # or a boolean, 0 for each category; or a category has one more feature that indicates it.
+    missing: str = REFUSE
 
     def __post_init__(self) -> None:
         check(isinstance(self.name, str), "an input has no name")
@@ -35,6 +42,9 @@ class Input:
             f"input {self.name!r}: categories {self.categories!r}",
         )
         check(self.fill is None or self._can_fill(), f"input {self.name!r}: fill {self.fill!r}")
+        allowed = MISSING if self.kind == "category" else (REFUSE, ACCEPT)
+        allowed = allowed if self.fill is None else (REFUSE,)
+        check(self.missing in allowed, f"input {self.name!r}: missing {self.missing!r}")
 
     def _can_fill(self) -> bool:
         if self.kind == "number":
@@ -44,7 +54,8 @@ class Input:
     def feature_names(self) -> tuple[str, ...]:
         """Return the names of its features: 'age', or 'colour=blue', 'colour=red'."""
         if self.kind == "category":
-            return tuple(f"{self.name}={category}" for category in self.categories)
+            last = [NO_VALUE] if self.missing == INDICATE else []
+            return tuple(f"{self.name}={category}" for category in (*self.categories, *last))
         return (self.name,)
 
 
@@ -72,7 +83,7 @@ class Target:
 def from_json(record: type[Record], obj: Any) -> Record:
     """Return the record of this type that JSON describes; raise a ValueError if it is invalid."""
     names = [field.name for field in fields(record)]  # type: ignore[arg-type]
-    valid = isinstance(obj, dict) and set(obj) == set(names)
+    valid = isinstance(obj, dict) and set(obj) | NEW.intersection(names) == set(names)
     check(valid, f"the {record.__name__.lower()} does not consist of {', '.join(names)}")
     return record(**{key: tuple(v) if isinstance(v, list) else v for key, v in obj.items()})
 

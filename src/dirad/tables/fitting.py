@@ -6,7 +6,7 @@ import numpy as np
 
 from dirad.tables import values
 from dirad.tables.errors import TableError, drop_options, shown
-from dirad.tables.fields import EXACT, TASKS, Input, Label, Target
+from dirad.tables.fields import ACCEPT, EXACT, INDICATE, REFUSE, TASKS, Input, Label, Target
 from dirad.tables.table import Table
 from dirad.tables.values import MAX_CODES, MAX_DISTINCT, Summary
 
@@ -16,9 +16,12 @@ MAX_DISTINCT_SHARE = 0.5  # of the rows: more distinct values are an id, or numb
 
 
 def fit_inputs(
-    table: Table, names: Sequence[str], categories: Collection[str], impute: bool
+    table: Table, names: Sequence[str], categories: Collection[str], missing: str
 ) -> tuple[Input, ...]:
-    """Return the inputs `names`; one error lists all columns that cannot be inputs."""
+    """Return the inputs `names`; one error lists all columns that cannot be inputs.
+
+    `missing` tells what becomes of missing values, see `Encoder.fit`.
+    """
     if not names:
         raise TableError(f"{table.path}: no column is left as input")
     kinds = dict(table.columns) | dict.fromkeys(categories, "category")
@@ -29,7 +32,7 @@ def fit_inputs(
         advice = f"leave out what is not an input ({drop_options(refused)})"
         raise TableError(f"{table.path}: {reasons}; {advice}")
     fills: dict[str, float | bool | str] = {}
-    if impute:
+    if missing == "median":
         fills |= _medians(table, [name for name in names if kinds[name] == "number"])
         for name in names:
             if kinds[name] != "number":
@@ -42,9 +45,16 @@ def fit_inputs(
             kinds[name],
             tuple(sorted(table.summaries[name].counts)) if kinds[name] == "category" else (),
             fills.get(name),
+            _missing(kinds[name], table.summaries[name]) if missing == ACCEPT else REFUSE,
         )
         for name in names
     )
+
+
+def _missing(kind: str, summary: Summary) -> str:
+    """Say how missing values of a column are encoded: categories may have gaps of their own."""
+    gaps = summary.n_values < summary.n_rows
+    return INDICATE if kind == "category" and gaps else ACCEPT
 
 
 def _problem(kind: str, summary: Summary) -> str | None:

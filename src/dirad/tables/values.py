@@ -115,6 +115,7 @@ def count(values: Readable) -> Counter[str]:
 class Summary:
     """What a column contains, accumulated chunk by chunk."""
 
+    n_rows: int = 0  # rows
     n_values: int = 0  # values that are not missing
     n_numbers: int = 0  # values that can be read as numbers
     counts: Counter[str] = field(default_factory=Counter)  # of each distinct value
@@ -155,6 +156,7 @@ class Summary:
         else:
             n_values = counts.total()
             n_numbers = sum(n for text, n in counts.items() if number(text) is not None)
+        self.n_rows += len(values)
         self.n_values += n_values
         self.n_numbers += n_numbers
         if self.counted_all:

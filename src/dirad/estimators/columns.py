@@ -1,0 +1,217 @@
+"""The columns of X as numbers: which are categories, their code numbers, and all names."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.encoding import Categories, Encoding, Label, fit_categories, fit_encoding
+from dirad.estimators.checks import checked_inputs, refuse_masked
+
+FROM_DTYPE = "from_dtype"
+
+
+def fit_columns(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[NDArray, NDArray]:
+    """Return X as numbers, with NaN where values are missing, and y; learn the encoding of X."""
+    columns = _columns(X)
+    chosen = _categorical(estimator, X, columns)
+    if columns is None:
+        found, y = _checked(estimator, X, y, **options)
+        columns = found.T
+    else:
+        found = None
+    categories = {j: fit_categories(_labels(columns[j], _place(X, j))) for j in chosen}
+    coded = _coded(X, columns, categories, found)
+    if found is None:
+        coded, y = _checked(estimator, X, y, coded=coded, **options)
+    estimator.encoding_ = fit_encoding(coded, categories)
+    return coded, y
+
+
+def checked_columns(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """Return X, or X and y, as `fit_columns` does, for an estimator that is fitted."""
+    categories = getattr(encoding_of(estimator), "categories", {})
+    columns = _columns(X)
+    if columns is None:
+        found = _checked(estimator, X, y, reset=False, **options)
+        X_only, *rest = found if isinstance(found, tuple) else (found,)
+        coded = _coded(X, X_only.T, categories, X_only)
+        return (coded, *rest) if rest else coded
+    coded = _coded(X, columns, categories, None)
+    return _checked(estimator, X, y, coded=coded, reset=False, **options)
+
+
+def column_names(estimator: Any) -> tuple[str, ...]:
+    """Return the names of the columns of X, or x0, x1, …"""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return tuple(f"x{i}" for i in range(estimator.n_features_in_))
+    return tuple(str(name) for name in names)
+
+
+def network_input_names(estimator: Any) -> tuple[str, ...]:
+    """Return the names of the inputs of `network_`: 'age', 'age is missing', 'colour = red', …"""
+    names, encoding = column_names(estimator), encoding_of(estimator)
+    return names if encoding is None else encoding.names(names)
+
+
+def encoding_of(estimator: Any) -> Encoding | None:
+    """Return the encoding of an estimator; None if it has none: PREVAL, and old model files."""
+    return getattr(estimator, "encoding_", None)
+
+
+def _checked(
+    estimator: Any, X: Any, y: Any, *, coded: NDArray | None = None, **options: Any
+) -> Any:
+    """Return X, or X and y, as scikit-learn validates them; NaN is a missing value.
+
+    Where X holds text, names and number of its columns are validated, and then `coded`.
+    """
+    options["ensure_all_finite"] = "allow-nan"
+    found = checked_inputs(estimator, X, y, coded=coded, **options)
+    X = found[0] if isinstance(found, tuple) else found
+    fitting = options.get("reset", True)
+    if (estimator.preset == "paper" or not (fitting or encoding_of(estimator))) and (
+        np.isnan(X).any()
+    ):
+        why = (
+            "the preset 'paper' takes no missing values, preset='default' does"
+            if estimator.preset == "paper"
+            else "this model is of an earlier dirad, which took no missing values"
+        )
+        raise ValueError(f"Input X contains NaN: {why}")
+    return found
+
+
+def _columns(X: Any) -> Sequence[Any] | None:
+    """Return the columns of a pandas table or an array that may hold text, else None."""
+    refuse_masked("X", X)
+    if _is_pandas(X):
+        kinds = [_dtype_name(dtype) for dtype in X.dtypes]
+        if any(kind in ("category", "text") for kind in kinds):
+            return [X.iloc[:, j] for j in range(X.shape[1])]
+        return None
+    if isinstance(X, list | tuple) and any(isinstance(v, str) for row in X for v in _entries(row)):
+        X = np.array(X, object)
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUT":
+        return list(X.T)
+    return None
+
+
+def _entries(row: Any) -> Any:
+    return row if isinstance(row, list | tuple) else ()
+
+
+def _is_pandas(X: Any) -> bool:
+    return hasattr(X, "iloc") and hasattr(X, "dtypes") and getattr(X, "ndim", 0) == 2
+
+
+def _dtype_name(dtype: Any) -> str:
+    """Return "category", "text" (or other objects) or "number"."""
+    if str(dtype) == "category":
+        return "category"
+    return "text" if getattr(dtype, "kind", "O") in "OUT" else "number"
+
+
+def _categorical(estimator: Any, X: Any, columns: Sequence[Any] | None) -> list[int]:
+    """Return the columns that are categories, by the parameter `categorical_features`."""
+    chosen = estimator.categorical_features
+    if chosen is None:
+        return []
+    if isinstance(chosen, str):
+        if chosen != FROM_DTYPE:
+            raise ValueError(
+                f"categorical_features must be {FROM_DTYPE!r}, None, or a list of columns, got "
+                f"{chosen!r}"
+            )
+        if not _is_pandas(X) or columns is None:
+            return []
+        return [j for j, column in enumerate(columns) if _is_category(column)]
+    chosen = np.asarray(chosen)
+    n = np.shape(X)[1] if np.ndim(X) == 2 else 0
+    if chosen.size == 0:
+        return []
+    if chosen.ndim == 1 and chosen.dtype.kind == "b":
+        if len(chosen) != n:
+            raise ValueError(f"categorical_features has {len(chosen)} entries for {n} columns of X")
+        return np.flatnonzero(chosen).tolist()
+    if chosen.ndim == 1 and chosen.dtype.kind in "iu":
+        wrong = chosen[(chosen < 0) | (chosen >= n)]
+        if len(wrong):
+            raise ValueError(f"categorical_features: X has no column {wrong[0]}, it has {n}")
+        return sorted(set(chosen.tolist()))
+    if chosen.ndim == 1 and all(isinstance(name, str) for name in chosen.tolist()):
+        names = list(X.columns) if hasattr(X, "columns") else []
+        for name in chosen.tolist():
+            if name not in names:
+                raise ValueError(f"categorical_features: X has no column {name!r}")
+        return sorted({names.index(name) for name in chosen.tolist()})
+    raise ValueError("categorical_features must be a mask, indices or names of columns")
+
+
+def _is_category(column: Any) -> bool:
+    """Whether a pandas column is of type category, or holds anything but numbers."""
+    kind = _dtype_name(column.dtype)
+    return kind == "category" or (
+        kind == "text" and any(isinstance(value, str) for value in column.tolist())
+    )
+
+
+def _coded(
+    X: Any, columns: Any, categories: dict[int, Categories], numbers: NDArray | None
+) -> NDArray[np.float64]:
+    """Return all columns as numbers: `numbers`, or each column converted; categories as codes."""
+    if numbers is not None and not categories:
+        return numbers
+    n_rows = len(columns[0]) if len(columns) else 0
+    result = np.empty((n_rows, len(columns))) if numbers is None else numbers.copy()
+    for j, column in enumerate(columns):
+        if j in categories:
+            result[:, j] = categories[j].codes(_labels(column, _place(X, j)))
+        elif numbers is None:
+            result[:, j] = _numbers(column, _place(X, j))
+    return result
+
+
+def _place(X: Any, j: int) -> str:
+    """Return how messages call a column."""
+    name = X.columns[j] if hasattr(X, "columns") else j
+    return f"X, column {name!r}"
+
+
+def _labels(column: Any, place: str) -> list[Label | None]:
+    """Return the categories of a column, None where one is missing."""
+    found: list[Label | None] = []
+    for value in column.tolist():
+        if _is_missing(value):
+            found.append(None)
+        elif isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, int | float | np.number | np.bool_) and abs(value) < np.inf:
+            found.append(float(value))
+        else:
+            raise ValueError(f"{place}: {value!r:.40} is not a category: neither number nor text")
+    return found
+
+
+def _numbers(column: Any, place: str) -> NDArray[np.float64]:
+    """Return a column as numbers, NaN where a value is missing."""
+    values = column.tolist()
+    try:
+        return np.array([np.nan if _is_missing(value) else value for value in values], np.float64)
+    except TypeError as error:
+        raise TypeError(f"{place}: {error}") from None
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{place}: {error}; if the column holds categories, name it in categorical_features"
+        ) from None
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or pandas' NA or NaT."""
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (isinstance(value, float | np.floating) and value != value)
+    )
