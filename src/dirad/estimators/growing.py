@@ -19,6 +19,7 @@ from dirad.estimators.checks import checked_inputs, checked_labels, checked_weig
 from dirad.estimators.constants import accepts_constants, params_of, set_constants
 from dirad.estimators.fitting import Fit, Samples
 from dirad.estimators.importances import input_importances
+from dirad.estimators.reading import written_equations
 from dirad.estimators.transaction import transaction, writable_copy
 from dirad.history import History
 from dirad.params import Params
@@ -57,7 +58,7 @@ def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
     estimator.n_steps_ = fit.state.step
     estimator.is_stable_ = fit.stable
     estimator.feature_importances_ = input_importances(fit.network, inputs)
-    estimator.input_spread_ = mean_and_std(samples.X)[1]
+    estimator.input_mean_, estimator.input_spread_ = mean_and_std(samples.X)
     if fit.stable:
         estimator._fit = None
 
@@ -140,7 +141,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     n_edges_, n_hidden_, n_parameters_, n_steps_ : int
     is_stable_ : bool, False after a `fit` that was stopped early; `resume` goes on.
     feature_importances_ : array, mean |slope| of the outputs per input of unit spread.
-    input_spread_ : array, standard deviation of each input in `fit`.
+    input_mean_, input_spread_ : array, mean and standard deviation of each input in `fit`.
 
     Examples
     --------
@@ -241,6 +242,10 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         """Return the most probable class of each sample."""
         check_is_fitted(self)
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+
+    def equations(self) -> list[str]:
+        """Return the network as equations, one per node; steep gates are written as thresholds."""
+        return written_equations(self)
 
 
 @accepts_constants
@@ -364,6 +369,10 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         X = checked_inputs(self, X, reset=False)
         scale, offset = self.target_scale_, self.target_offset_
         return ValueAnswers(self.network_, scale, offset, self._single_column).predict(X)
+
+    def equations(self) -> list[str]:
+        """Return the network as equations, one per node; steep gates are written as thresholds."""
+        return written_equations(self)
 
 
 def _with_output_scale(network: Network, offset: NDArray, spread: NDArray) -> Network:

@@ -5,10 +5,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from dirad.core.describe import MAX_EDGES_FOR_EQUATIONS, equations, notation
 from dirad.core.network import Network
 from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier
 from dirad.export.system import Model, answerers, finished_models
 from dirad.inference import Builder, joined, silent, weighted
+from dirad.names import quoted
 from dirad.preval.program import expert_program
 from dirad.program import OUTPUTS, Block, Program, Transfer
 
@@ -33,6 +35,7 @@ class Exported(NamedTuple):
     classes: tuple[Any, ...] | None  # None for a regressor
     members: tuple[Member, ...]
     single: bool  # whether an answer is one number (regressors)
+    equations: tuple[str, ...] = ()  # of a single small network, to be read
 
     @property
     def routed(self) -> bool:
@@ -157,7 +160,17 @@ def _of_network(model: Estimator) -> Exported:
         None if regressor else tuple(model.classes_.tolist()),
         (member,),
         regressor and model._single_column,
+        _equations(model),
     )
+
+
+def _equations(model: Estimator) -> tuple[str, ...]:
+    """Return the equations of a small network, and what their notation means."""
+    network, spread = model.network_, model.input_spread_
+    if network.n_edges > MAX_EDGES_FOR_EQUATIONS:
+        return ()
+    lines = equations(network, quoted(input_names(model)), spread)
+    return (*lines, *notation(network, spread))
 
 
 def _regression(model: Estimator) -> Program:

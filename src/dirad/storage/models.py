@@ -112,6 +112,7 @@ GROWN: dict[str, Codec] = {
     "n_steps_": Int(0),
     "is_stable_": Flag(),
     "feature_importances_": Array(REAL, "inputs"),
+    "input_mean_": Maybe(Array(REAL, "inputs")),  # not known of a file of dirad 0.1
     "input_spread_": Array(REAL, "inputs"),
     "n_features_in_": Int(1),
     "feature_names_in_": Maybe(Labels()),
@@ -124,6 +125,8 @@ def check_grown(model: Any) -> None:
     inputs = model.n_features_in_
     must(model.network_.n_inputs == inputs, "the network has other inputs")
     must(len(model.feature_importances_) == inputs, "importances of other inputs")
+    mean = model.input_mean_
+    must(mean is None or len(mean) == inputs, "means of other inputs")
     must((model.input_spread_ >= 0).all(), "an input has a spread below 0")
     names = model.__dict__.get("feature_names_in_")
     must(names is None or len(names) == inputs, "names of other inputs")

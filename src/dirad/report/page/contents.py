@@ -216,7 +216,7 @@ def _part(estimator: Any, model: "AnyModel | None", one: Subject) -> dict[str, A
         ],
         "all": short(weights, 3),
         "equations": equations,
-        "functions": functions(one.network),
+        "functions": functions(one),
         "open": len(equations) <= MANY_EQUATIONS and one.network.n_edges <= MANY_EQUATIONS,
         "scaled": standardized,
     }
