@@ -120,7 +120,7 @@ def test_every_path_has_the_contribution_that_walking_it_gives():
         expected += [slow[(0, -1, (2, 1))], slow[(0, 1, (2, 1))]]
         assert found.contributions[row, 0] == pytest.approx(expected, abs=1e-12)
     groups = _explained(subject, X, reference, "input")
-    assert groups.names == ("a", "b", "a [b]", "constant [a, b, c]", "b [a, c]")
+    assert groups.names == ("a", "b", "a [b]", "a × b × c", "b [a, c]")
     # The constant that b alone modulates counts as b.
     assert groups.contributions[:, 0, 1] == pytest.approx(found.contributions[:, 0, 1])
     assert groups.modulators == ((), (), (1,), (0, 1, 2), (0, 2))
@@ -180,6 +180,11 @@ def test_more_classes_are_explained_by_the_scores_of_the_softmax():
     powers = np.exp(whole(found))
     assert powers / powers.sum(axis=1, keepdims=True) == pytest.approx(model.predict_proba(X))
     assert found.outputs == ("0", "1", "2")
+    relative = found.relative()
+    assert whole(relative) == pytest.approx(relative.activation, abs=1e-9)
+    assert relative.activation.sum(axis=1) == pytest.approx(0.0, abs=1e-9)
+    powers = np.exp(relative.activation)
+    assert powers / powers.sum(axis=1, keepdims=True) == pytest.approx(model.predict_proba(X))
 
 
 def test_unsuitable_models_are_refused(planted):

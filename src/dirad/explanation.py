@@ -12,7 +12,7 @@ would otherwise be large and cancel with that of a constant.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +55,19 @@ class Explanation:
         centred = self.contributions - self.contributions.mean(axis=0)
         return np.abs(centred).mean(axis=0)
 
+    def relative(self) -> "Explanation":
+        """Return the scores of a softmax relative to their mean over the classes.
+
+        Only differences between scores matter to a softmax, and one class may have a constant score
+        to which nothing contributes. The probabilities are the same.
+        """
+        return replace(
+            self,
+            contributions=self.contributions - self.contributions.mean(axis=1, keepdims=True),
+            bias=self.bias - self.bias.mean(),
+            activation=self.activation - self.activation.mean(axis=1, keepdims=True),
+        )
+
 
 def explain(
     estimator: Any, X: Any, *, by: str = "path", reference: ArrayLike | None = None
@@ -68,7 +81,8 @@ def explain(
     by : {"path", "input"}
         One contribution per path, such as "age → h3 [income above 3.4]"; or one per input at the
         beginning of a path and set of inputs that modulate it, such as "age [income]". A constant
-        that one input modulates counts as that input.
+        that one input modulates counts as that input; one that several inputs modulate is named by
+        all of them, such as "age × income".
     reference : array-like (inputs,), optional
         The values from which inputs are measured; by default their means in `fit`.
 
@@ -286,6 +300,7 @@ def _names(one: _Subject, keys: Sequence[_Key]) -> list[str]:
         source = "constant" if key.source == CONSTANT else node(key.source)
         if key.nodes or not key.modulators:
             return " → ".join([source, *map(passed, key.nodes)])
-        return f"{source} [{', '.join(node(i) for i in sorted(key.modulators))}]"
+        others = [node(i) for i in sorted(key.modulators)]
+        return " × ".join(others) if key.source == CONSTANT else f"{source} [{', '.join(others)}]"
 
     return [name(key) for key in keys]
