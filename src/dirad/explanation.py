@@ -29,6 +29,10 @@ CONSTANT = -1  # the source of a path that begins with the constant of a node
 WAYS = ("path", "input")
 
 
+class TooManyPaths(ValueError):
+    """The network is too large to be explained."""
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Contributions to the activations of the outputs: bias + Σ contributions = activation.
@@ -216,6 +220,8 @@ def _expanded(
             for key, part in own.items():
                 _add(passed, extended(key, unit), factor * part)
             own = passed
+        if len(own) > MAX_PATHS:
+            raise TooManyPaths(f"the network has more than {MAX_PATHS:,} different contributions")
         parts[unit] = own
     return parts
 
@@ -275,7 +281,7 @@ def _check_number(network: Network) -> None:
         number[unit] = 1 + sum(number[s] if s >= 0 else 1 for s in sources)
     total = sum(number[unit] for unit in output_units(network).tolist())
     if total > MAX_PATHS:
-        raise ValueError(
+        raise TooManyPaths(
             f"the network has {total:,} paths, more than {MAX_PATHS:,}: explain(..., by='input') "
             "adds them up by input"
         )

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from dirad.explanation import CONSTANT, Explanation, explain
+from dirad.plot.bars import average_bars, explained, name_with_values, sample_bars, short_number
 from dirad.plot.colours import GRID, INK, NEGATIVE, PALE, POSITIVE
 from dirad.plot.data import subject
 from dirad.plot.figure import root, shown
@@ -65,25 +65,17 @@ class ExplanationDisplay:
         """
         from dirad.estimators.checks import checked_inputs
 
-        found = explain(estimator, X, by=by)
-        if _is_softmax(estimator, found):
-            found = found.relative()
+        found = explained(estimator, X, by)
         if sample is None:
-            sizes = found.importances
-            sizes = sizes.sum(axis=0) if output is None else sizes[output]
-            names, sizes = _largest(list(found.names), sizes, max_bars)
-            return cls(names, sizes, output=_meaning(estimator, found, output)).plot(ax)
-        values = checked_inputs(estimator, X, reset=False)[sample]
-        if output is None:
-            output = int(np.argmax(found.activation[sample]))
-        names = list(found.names)
-        if by == "input":
-            names = [
-                _with_values(found, i, values, subject(estimator).inputs) for i in range(len(names))
-            ]
-        names, sizes = _largest(names, found.contributions[sample, output], max_bars)
-        bias = float(found.bias[output])
-        return cls(names, sizes, bias=bias, output=_meaning(estimator, found, output)).plot(ax)
+            bars = average_bars(estimator, found, output, max_bars)
+        else:
+            values = checked_inputs(estimator, X, reset=False)[sample]
+            inputs, names = subject(estimator).inputs, list(found.names)
+            if by == "input":
+                names = [name_with_values(found, i, values, inputs) for i in range(len(names))]
+            chosen = int(np.argmax(found.activation[sample])) if output is None else output
+            bars = sample_bars(estimator, found, names, sample, chosen, max_bars)
+        return cls(bars.names, bars.sizes, bias=bars.bias, output=bars.output).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> "ExplanationDisplay":
         """Draw on `ax`, or on a new figure."""
@@ -125,51 +117,5 @@ class ExplanationDisplay:
         ax.plot([bias, bias], [-0.9, -0.31], color=PALE, lw=0.8)
         ax.plot([total, total], [last, last + 0.3], color=PALE, lw=0.8)
         ax.set_xlim(min([bias, *ends]) - 0.06 * reach, max([bias, *ends]) + 0.16 * reach)
-        words = f"{self.output}: {_short(total)} (bias: {_short(bias)})"
+        words = f"{self.output}: {short_number(total)} (bias: {short_number(bias)})"
         ax.set_title(words, fontsize=10, color=INK)
-
-
-def _short(value: float) -> str:
-    return f"{value:.4g}".replace("-", "−")
-
-
-def _largest(
-    names: list[str], sizes: NDArray[np.float64], most: int
-) -> tuple[list[str], NDArray[np.float64]]:
-    """Return names and sizes, the largest first; those beyond the first `most` are added up."""
-    order = [i for i in np.argsort(-np.abs(sizes), kind="stable") if sizes[i] != 0.0]
-    if len(order) <= most:
-        return [names[i] for i in order], sizes[order]
-    first, rest = order[: most - 1], order[most - 1 :]
-    total = float(sizes[rest].sum())
-    return [*(names[i] for i in first), f"{len(rest)} others"], np.append(sizes[first], total)
-
-
-def _with_values(
-    found: Explanation, place: int, values: NDArray[np.float64], inputs: Sequence[str]
-) -> str:
-    """Return the name of a group with the values that its inputs have in a sample."""
-
-    def given(i: int) -> str:
-        return f"{inputs[i]} = {_short(values[i])}" if i < len(inputs) else found.names[place]
-
-    source, others = found.sources[place], [given(i) for i in found.modulators[place]]
-    if source == CONSTANT:
-        return " × ".join(others) or found.names[place]
-    return f"{given(source)} [{', '.join(others)}]" if others else given(source)
-
-
-def _is_softmax(estimator: Any, found: Explanation) -> bool:
-    return len(found.outputs) > 1 and hasattr(estimator, "classes_") and estimator.preset != "paper"
-
-
-def _meaning(estimator: Any, found: Explanation, output: int | None) -> str:
-    """Return what the contributions add up to."""
-    logistic = estimator.preset == "paper"
-    if not hasattr(estimator, "classes_"):
-        name = "prediction" if len(found.outputs) == 1 else found.outputs[output or 0]
-        return f"log-odds of {name}" if logistic else name
-    if not _is_softmax(estimator, found):
-        return f"log-odds of {found.outputs[output or 0]}"
-    which = "the classes" if output is None else found.outputs[output]
-    return f"relative score of {which}"
