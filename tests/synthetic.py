@@ -134,6 +134,7 @@ def grown_classifier(n_inputs, n_outputs, n_edges, n_events, seed=0, hidden=25):
     model.classes_ = np.arange(n_outputs)
     model.n_features_in_ = n_inputs
     model.feature_importances_ = np.full(n_inputs, 1.0 / n_inputs)
+    model.input_mean_ = np.zeros(model.n_features_in_)
     model.input_spread_ = np.ones(model.n_features_in_)
     model.n_steps_ = len(growth.sizes)
     model.n_edges_, model.n_hidden_ = model.network_.n_edges, model.network_.n_hidden

@@ -7,18 +7,21 @@ import sys
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import pyplot
 from matplotlib.colors import to_rgba
 from sklearn.exceptions import NotFittedError
 
-from dirad import DIRADClassifier, DIRADRegressor, PREVALClassifier
+from dirad import DIRADClassifier, DIRADRegressor, PREVALClassifier, explain
 from dirad.history import EDGE, ENC, EXCHANGING, PHASE, RECORD, SETTLING, STABLE, History
 from dirad.plot import (
     AccuracyMatrixDisplay,
     ConflictDisplay,
+    ExplanationDisplay,
     GrowthDisplay,
     NetworkDisplay,
+    PartialDependenceDisplay,
     RoutingDisplay,
     TimelineDisplay,
 )
@@ -36,10 +39,12 @@ def _closed():
     pyplot.close("all")
 
 
+SAMPLES = np.random.default_rng(0).normal(size=(200, 3))
+
+
 @pytest.fixture(scope="module")
 def classifier():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 3))
+    X = SAMPLES
     y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
     return DIRADClassifier(max_edges=6, random_state=0).fit(X, y)
 
@@ -80,7 +85,7 @@ def test_weights_are_colours_by_sign_and_weak_edges_fade():
 
 def test_every_display_draws_on_given_axes(classifier, continual):
     X, y = digits()
-    figure, axes = pyplot.subplots(2, 3)
+    figure, axes = pyplot.subplots(2, 4)
     places = iter(axes.ravel())
     drawn = [
         NetworkDisplay.from_estimator(classifier, ax=next(places)),
@@ -89,12 +94,103 @@ def test_every_display_draws_on_given_axes(classifier, continual):
         RoutingDisplay.from_estimator(continual, X[y < 4], y[y < 4] // 2, ax=next(places)),
         AccuracyMatrixDisplay(np.eye(2)).plot(next(places)),
         ConflictDisplay.from_estimator(continual, X[:2], ax=next(places)),
+        PartialDependenceDisplay.from_estimator(classifier, SAMPLES, ax=next(places)),
+        ExplanationDisplay.from_estimator(classifier, SAMPLES, sample=0, ax=next(places)),
     ]
     figure.canvas.draw()
     assert pyplot.get_fignums() == [figure.number]
     for display, ax in zip(drawn, axes.ravel(), strict=True):
         assert display.ax_ is ax
         assert display.figure_ is figure
+
+
+@pytest.fixture(scope="module")
+def gated():
+    """Return a regressor with a threshold of income at 3.4, and its data."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.normal(40, 12, 500), "income": rng.lognormal(1, 0.6, 500)})
+    y = 0.3 * X["age"] * np.where(X["income"] > 3.4, 1, -0.4) + rng.normal(0, 1, 500)
+    return DIRADRegressor(random_state=0).fit(X, y), X
+
+
+def test_partial_dependence_is_the_mean_prediction(gated):
+    model, X = gated
+    display = PartialDependenceDisplay.from_estimator(model, X, ["income"])
+    (one,) = display.responses
+    assert one.name == "income"
+    for place in (0, len(one.grid) // 2, -1):
+        varied = X.iloc[np.unique(np.linspace(0, 499, 200).round().astype(int))].copy()
+        varied["income"] = one.grid[place]
+        assert one.mean[0, place] == pytest.approx(model.predict(varied).mean())
+        assert one.individual[0, place] == pytest.approx(model.predict(varied)[0])
+    assert {"income", "prediction"} <= texts(display)
+
+
+def test_thresholds_of_gates_are_marked(gated):
+    model, X = gated
+    display = PartialDependenceDisplay.from_estimator(model, X)
+    assert [one.name for one in display.responses] == ["income", "age"]  # by importance
+    gate = display.responses[0].thresholds[0]
+    assert gate.value == pytest.approx(3.4, abs=0.2)
+    marks = [line.get_xdata()[0] for line in display.axes_[0].lines if line.get_linestyle() != "-"]
+    assert any(mark == pytest.approx(gate.value) for mark in marks)
+    assert f"{gate.value:.2f}" in texts(display)
+    # The curve is dense where the gate opens.
+    grid = display.responses[0].grid
+    assert np.count_nonzero(np.abs(grid - gate.value) <= 2 * gate.half_width) >= 9
+
+
+def test_partial_dependence_of_classes(classifier):
+    display = PartialDependenceDisplay.from_estimator(classifier, SAMPLES, [0, "x1"])
+    assert "P(same)" in texts(display)
+    quiet = PartialDependenceDisplay.from_estimator(classifier, SAMPLES, [0], individual=False)
+    assert len(quiet.axes_[0].lines) < len(display.axes_[0].lines)
+    y = np.digitize(SAMPLES[:, 0], [-0.5, 0.5])
+    several = DIRADClassifier(max_edges=5, random_state=0).fit(SAMPLES, y)
+    display = PartialDependenceDisplay.from_estimator(several, SAMPLES, [0])
+    assert display.responses[0].mean.sum(axis=0) == pytest.approx(1.0)
+    assert {"P(0)", "P(1)", "P(2)"} <= texts(display)
+    with pytest.raises(ValueError, match="no input 'x7'"):
+        PartialDependenceDisplay.from_estimator(classifier, SAMPLES, ["x7"])
+    with pytest.raises(ValueError, match="no input 3: the model has 3"):
+        PartialDependenceDisplay.from_estimator(classifier, SAMPLES, [3])
+
+
+def test_an_input_of_few_values_is_drawn_at_them(classifier):
+    X = SAMPLES.copy()
+    X[:, 1] = np.round(X[:, 1])
+    display = PartialDependenceDisplay.from_estimator(classifier, X, [1])
+    assert display.responses[0].grid.tolist() == np.unique(X[:, 1]).tolist()
+
+
+def test_bars_of_a_sample_add_up_to_its_prediction(gated):
+    model, X = gated
+    for most in (10, 2):
+        display = ExplanationDisplay.from_estimator(model, X, sample=7, max_bars=most)
+        total = display.bias + display.contributions.sum()
+        assert total == pytest.approx(model.predict(X)[7])
+        assert len(display.names) <= most
+        first = display.ax_.patches[0]
+        ends = first.get_x(), first.get_x() + first.get_width()
+        assert any(end == pytest.approx(display.bias) for end in ends)
+    assert "others" in display.names[-1]
+    assert any(f"income = {X['income'][7]:.4g}" in text for text in texts(display))
+    by_path = ExplanationDisplay.from_estimator(model, X, sample=7, by="path")
+    assert any("income above 3." in name for name in by_path.names)
+
+
+def test_bars_on_average_are_importances(gated, classifier):
+    model, X = gated
+    display = ExplanationDisplay.from_estimator(model, X)
+    found = explain(model, X, by="input")
+    centred = found.contributions[:, 0] - found.contributions[:, 0].mean(axis=0)
+    sizes = dict(zip(found.names, np.abs(centred).mean(axis=0), strict=True))
+    assert display.bias is None
+    for name, size in zip(display.names, display.contributions, strict=True):
+        assert size == pytest.approx(sizes[name])
+    assert (np.diff(display.contributions) <= 0).all()
+    local = ExplanationDisplay.from_estimator(classifier, SAMPLES, sample=0)
+    assert local.output == "log-odds of same"
 
 
 def test_growth_has_error_size_and_events(classifier):
@@ -226,7 +322,9 @@ def test_what_cannot_be_drawn_is_refused(classifier):
         NetworkDisplay.from_estimator(classifier, shape=(2, 2))
 
 
-@pytest.mark.parametrize("module", ["plot", "plot.data", "plot.layout", "report.page"])
+@pytest.mark.parametrize(
+    "module", ["plot", "plot.data", "plot.layout", "plot.responses", "report.page"]
+)
 def test_drawing_libraries_are_loaded_only_when_drawing(module):
     code = f"import sys, dirad.{module}; print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

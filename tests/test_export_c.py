@@ -156,7 +156,7 @@ def test_names_that_would_break_the_source(tmp_path):
 def test_the_usage_at_the_top_works(kind, fixed, tmp_path):
     source = to_c(model(kind), name="net", fixed=fixed)
     (tmp_path / "net.h").write_text(source)
-    top = source[: source.index("*/")]
+    top = source[source.index("Usage:") : source.index("*/")]
     calls = re.findall(r"^ \*     (\S.*?;)", top, re.MULTILINE)
     assert ("int k = net_predict_class(x);" in calls) == (kind != "regressor")
     assert ("int m = net_route(x);" in calls) == (kind == "system")

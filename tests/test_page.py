@@ -169,7 +169,7 @@ def test_weights_and_equations_are_those_of_the_network(long_growth, long_page):
     weights = long_growth.network_.edges["weight"][long_growth.network_.edges["source"] >= 0]
     assert sorted(edge[3] for edge in kept) == pytest.approx(sorted(weights), rel=1e-3)
     written = {node["equation"] for node in model["nodes"] if node["equation"]}
-    assert written == set(long_growth.network_.equations())
+    assert written == set(long_growth.equations())
 
 
 def test_conflicts_and_routes_are_those_of_the_classifier(continual, stream_page):
@@ -194,6 +194,61 @@ def test_functions_are_explained_where_they_are_used(folder, long_page):
     text = write_page(classes, folder / "classes.html").read_text(encoding="utf-8")
     assert "softmax(z) = e^z/Σe^z" in text
     assert "σ₁(z; K) = " in long_page.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def gated():
+    """Return a regressor with a threshold of income at 3.4, and its data."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(40, 12, 500), rng.lognormal(1, 0.6, 500)])
+    y = 0.3 * X[:, 0] * np.where(X[:, 1] > 3.4, 1, -0.4) + rng.normal(0, 1, 500)
+    return DIRADRegressor(random_state=0).fit(X, y), X, y
+
+
+def test_predictions_are_explained(folder, gated):
+    model, X, y = gated
+    path = write_page(model, folder / "gated.html", X=X, y=y, input_names=["age", "income"])
+    data = data_of(path)
+    by_name = {one["name"]: one for one in data["responses"]["inputs"]}
+    income = by_name["income"]
+    assert income["thresholds"][0][0] == pytest.approx(3.4, abs=0.2)
+    assert income["thresholds"][0][2].startswith("income above 3.")
+    varied = X[np.unique(np.linspace(0, 499, 200).round().astype(int))]
+    varied[:, 1] = income["grid"][0]
+    assert income["mean"][0][0] == pytest.approx(model.predict(varied).mean(), rel=1e-3)
+    samples = data["samples"]
+    assert len(samples["contributions"]) == len(samples["rows"])
+    for row, one in zip(samples["rows"], samples["contributions"], strict=True):
+        total = one["bias"] + sum(size for _, size in one["bars"])
+        assert one["total"] == pytest.approx(model.predict(X[row : row + 1])[0], rel=1e-3)
+        assert total == pytest.approx(one["total"], rel=1e-2)
+        assert any(f"income = {X[row, 1]:.4g}" in name for name, _ in one["bars"])
+    text = path.read_text(encoding="utf-8")
+    assert "3 if income above 3." in text
+    assert "What the prediction depends on" in text
+
+
+def test_without_samples_or_of_images_nothing_is_explained(folder, gated, long_page):
+    model, _, _ = gated
+    data = data_of(write_page(model, folder / "bare.html"))
+    assert data["responses"] is None
+    assert data["samples"] is None
+    assert data_of(long_page)["responses"] is None
+    assert "contributions" not in data_of(long_page)["samples"]
+
+
+def test_classes_are_explained_by_probabilities_and_relative_scores(folder):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    model = DIRADClassifier(max_edges=5, random_state=0).fit(X, y)
+    data = data_of(write_page(model, folder / "classes.html", X=X, y=y))
+    assert data["responses"]["outputs"] == ["P(0)", "P(1)", "P(2)"]
+    assert data["responses"]["range"] == [0, 1]
+    for answer, one in zip(
+        data["samples"]["answers"], data["samples"]["contributions"], strict=True
+    ):
+        assert one["output"] == f"relative score of {answer}"
 
 
 def test_names_that_could_be_misread_are_quoted_in_equations(folder):
@@ -473,7 +528,7 @@ def test_a_click_on_a_node_shows_its_equation_and_inputs(browser, long_growth, l
         network, *node_at(browser, i)
     ).click().perform()
     browser.until(lambda: browser.text("#node-title") == "Node 3")
-    assert browser.text("#node-view .equation") == long_growth.network_.equations()[3]
+    assert browser.text("#node-view .equation") == long_growth.equations()[3]
     assert "null" not in browser.text("#node-view")  # an output has no table of outgoing edges
     into = np.count_nonzero(long_growth.network_.edges["term"] == 2 * 3)
     rows = browser.driver.find_elements(By.CSS_SELECTOR, "#node-view .list:first-of-type tbody tr")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dirad.core.network import Network
     from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier, watch
+    from dirad.explanation import Explanation, explain
     from dirad.growth.adapt import Batch, adapt, new_data, step
     from dirad.growth.state import State, new_state
     from dirad.history import Event, History
@@ -20,6 +21,7 @@ __all__ = [
     "DIRADClassifier",
     "DIRADRegressor",
     "Event",
+    "Explanation",
     "History",
     "ModelError",
     "Network",
@@ -27,6 +29,7 @@ __all__ = [
     "Params",
     "State",
     "adapt",
+    "explain",
     "load",
     "new_data",
     "new_state",
@@ -40,6 +43,7 @@ __all__ = [
 _HOMES = {
     "core.network": ("Network",),
     "estimators": ("DIRADClassifier", "DIRADRegressor", "PREVALClassifier", "watch"),
+    "explanation": ("Explanation", "explain"),
     "growth.adapt": ("Batch", "adapt", "new_data", "step"),
     "growth.state": ("State", "new_state"),
     "history": ("Event", "History"),

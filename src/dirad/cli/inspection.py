@@ -142,8 +142,9 @@ def _add_network(
 
     findings.table("Inputs that count most", _important(model, names))
     if model.n_edges_ <= SHORT:
-        lines = model.network_.equations(quoted(network_names))
-        findings.table("Formula", [{"equation": line} for line in lines], _meaning(model))
+        lines = model.network_.equations(quoted(network_names), model.input_spread_)
+        equations = [{"equation": line} for line in lines]
+        findings.table("Formula", equations, _meaning(model))
 
 
 def _column_rows(encoder: "Encoder") -> list[dict[str, Any]]:
@@ -233,7 +234,9 @@ def _important(model: Any, names: Sequence[str] | None) -> list[dict[str, Any]]:
 
 
 def _meaning(model: Any) -> str:
-    """Return what the outputs of the equations mean."""
+    """Return what the outputs and the notation of the equations mean."""
+    from dirad.core.describe import notation
+
     notes = []
     if hasattr(model, "classes_"):
         classes = model.classes_.tolist()
@@ -241,6 +244,4 @@ def _meaning(model: Any) -> str:
             notes.append(f"y0 is the probability of {classes[1]}.")
         else:
             notes.append("; ".join(f"y{i}: {name}" for i, name in enumerate(classes)) + ".")
-    if model.n_hidden_:
-        notes.append("σ₁(z; K) = 4/(1 + e^(−K·z)) − 1 is how strongly a node lets through.")
-    return " ".join(notes)
+    return " ".join([*notes, *notation(model.network_, model.input_spread_)])

@@ -3,9 +3,17 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dirad.core.network import LINEAR, LOGISTIC, MODULATORY, OUTPUT, TRANSFER, Network
+from dirad.core.thresholds import HIGH, LOW, Threshold, threshold_of, thresholds
 
+# What the notation in equations means.
+FACTOR = "σ₁(z; K) = 4/(1 + e^(−K·z)) − 1, between −1 and 3, scales a node's state."
+IF = (
+    "“3 if x above θ ± d else −1” is a steep σ₁: it makes the middle 80 % of its change within "
+    "θ ± d; without ±, the change is almost abrupt."
+)
 MAX_EDGES_FOR_EQUATIONS = 60
 
 
@@ -43,8 +51,30 @@ def _sum(network: Network, term: int, bias: float, inputs: Sequence[str] | None)
     return text.removeprefix(" + ").strip()
 
 
-def equations(network: Network, inputs: Sequence[str] | None = None) -> list[str]:
-    """Return one equation per unit, outputs first; σ₁(z) = 4/(1+e^(−K·z)) − 1."""
+def _number(value: float) -> str:
+    return f"{'−' if value < 0 else ''}{abs(value):.4g}"
+
+
+def _gated(network: Network, unit: int, gate: Threshold, inputs: Sequence[str] | None) -> str:
+    """Return the right side of a node that is an if."""
+    condition = gate.condition(node_name(network, gate.source, inputs))
+    bias = float(network.bias[unit, 0])
+    if not ((network.edges["source"] >= 0) & (network.edges["term"] == 2 * unit)).any():
+        return f"{_number(HIGH * bias)} if {condition} else {_number(LOW * bias)}"
+    first = _sum(network, 2 * unit, bias, inputs)
+    return f"({first}) · ({_number(HIGH)} if {condition} else {_number(LOW)})"
+
+
+def equations(
+    network: Network,
+    inputs: Sequence[str] | None = None,
+    spread: NDArray[np.float64] | None = None,
+) -> list[str]:
+    """Return one equation per unit, outputs first.
+
+    `inputs` names the inputs. `spread`, their standard deviations, decides which factors are
+    written as thresholds; without it, all are written as σ₁. `FACTOR` and `IF` explain both.
+    """
     transfer = {LOGISTIC: "logistic", LINEAR: ""}.get(int(network.counts[TRANSFER]), "softmax")
     lines = []
     kinds = network.units["kind"]
@@ -52,13 +82,23 @@ def equations(network: Network, inputs: Sequence[str] | None = None) -> list[str
     for u in [*outputs.tolist(), *hidden.tolist()]:
         name = node_name(network, network.n_inputs + u, inputs)
         first = _sum(network, 2 * u, network.bias[u, 0], inputs)
+        gate = threshold_of(network, u, spread)
         if kinds[u] == OUTPUT:
             lines.append(f"{name} = {transfer}({first})" if transfer else f"{name} = {first}")
+        elif gate is not None:
+            lines.append(f"{name} = {_gated(network, u, gate, inputs)}")
         else:
             second = _sum(network, 2 * u + 1, network.bias[u, 1], inputs)
             K = network.units["gain"][u]
             lines.append(f"{name} = ({first}) · σ₁({second}; K={K:.4g})")
     return lines
+
+
+def notation(network: Network, spread: NDArray[np.float64] | None = None) -> list[str]:
+    """Return explanations of the notation that the equations of a network use."""
+    n_thresholds = len(thresholds(network, spread))
+    found = [FACTOR] if network.n_hidden > n_thresholds else []
+    return [*found, IF] if n_thresholds else found
 
 
 def html(network: Network) -> str:

@@ -96,14 +96,21 @@ class Network(NamedTuple):
 
         return f"Network({summary(self)})"
 
-    def equations(self, inputs: Sequence[str] | None = None) -> list[str]:
+    def equations(
+        self,
+        inputs: Sequence[str] | None = None,
+        spread: NDArray[np.float64] | None = None,
+    ) -> list[str]:
         """Return the network as equations, one per node, outputs first; `inputs` names inputs.
 
         σ₁(z; K) = 4/(1 + e^(−K·z)) − 1, between −1 and 3, is how strongly a node lets through.
+        Given the standard deviation of each input in `spread`, a steep σ₁ of one input is written
+        as "3 if x above θ ± d else −1": it makes the middle 80 % of its change within θ ± d, and is
+        almost abrupt without ±.
         """
         from dirad.core.describe import equations
 
-        return equations(self, inputs)
+        return equations(self, inputs, spread)
 
     def _repr_html_(self) -> str:
         from dirad.core.describe import html

@@ -28,6 +28,7 @@ from dirad.estimators.columns import FROM_DTYPE, checked_columns, encoding_of, f
 from dirad.estimators.constants import accepts_constants, params_of, set_constants
 from dirad.estimators.fitting import Fit, Samples
 from dirad.estimators.importances import input_importances
+from dirad.estimators.reading import written_equations
 from dirad.estimators.transaction import transaction, writable_copy
 from dirad.history import History
 from dirad.params import Params
@@ -67,7 +68,7 @@ def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
     estimator.feature_importances_ = (
         importances if encoding is None else encoding.per_column(importances)
     )
-    estimator.input_spread_ = mean_and_std(samples.X)[1]
+    estimator.input_mean_, estimator.input_spread_ = mean_and_std(samples.X)
     if fit.stable:
         estimator._fit = None
 
@@ -136,7 +137,8 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     is_stable_ : bool, False after a `fit` that was stopped early; `resume` goes on.
     feature_importances_ : array, mean |slope| of the outputs per input of unit spread, summed over
         the inputs of each column of X.
-    input_spread_ : array, standard deviation of each input of `network_` in `fit`.
+    input_mean_, input_spread_ : array, mean and standard deviation of each input of `network_` in
+        `fit`.
 
     Examples
     --------
@@ -244,6 +246,10 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         """Return the most probable class of each sample."""
         check_is_fitted(self)
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+
+    def equations(self) -> list[str]:
+        """Return the network as equations, one per node; steep gates are written as thresholds."""
+        return written_equations(self)
 
 
 @accepts_constants
@@ -362,6 +368,10 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         scale, offset, single = self.target_scale_, self.target_offset_, self._single_column
         answers = ValueAnswers(self.network_, scale, offset, single, encoding_of(self))
         return answers.predict(X)
+
+    def equations(self) -> list[str]:
+        """Return the network as equations, one per node; steep gates are written as thresholds."""
+        return written_equations(self)
 
 
 def _with_output_scale(network: Network, offset: NDArray, spread: NDArray) -> Network:

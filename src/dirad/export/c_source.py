@@ -224,6 +224,7 @@ def header(whole: Exported, parts: Parts, name: str) -> str:
     size = size_of(whole, parts)
     text_of = {"name": name, "upper": upper, "number": parts.number}
     macros = [*_macros(whole), *parts.macros]
+    remarks = [*map(_comment, parts.remarks), *_network(whole.equations)]
     answers = _routed(whole, parts, text_of) if whole.routed else _only(whole, parts, text_of)
     if whole.classes is not None:
         answers += _CLASS.format(**text_of)
@@ -231,7 +232,7 @@ def header(whole: Exported, parts: Parts, name: str) -> str:
         title=_comment(whole.title),
         flash=size.flash,
         ram=size.ram,
-        remarks="".join(f" * {_comment(remark)}\n" for remark in parts.remarks),
+        remarks="".join(f" * {line}".rstrip() + "\n" for line in remarks),
         usage="".join(f" * {line}\n" for line in _usage(whole, name, parts.number)),
         upper=upper,
         includes="\n".join(f"#include <{file}>" for file in parts.includes),
@@ -277,6 +278,24 @@ def _usage(whole: Exported, name: str, number: str) -> list[str]:
     gaps = [f"Inputs that may be missing: {', '.join(whole.gaps)}"] if whole.gaps else []
     codes = [_comment(remark) for remark in (*gaps, *whole.remarks)]
     return [*lines, f"The inputs, in the order of {upper}_INPUTS:", *inputs, *codes]
+
+
+def _network(equations: Sequence[str]) -> list[str]:
+    """Return a comment that shows the network, if there are equations."""
+    lines = [f"    {_comment(_in_ascii(one))}" for one in equations]
+    return ["", "The network, rounded:", *lines] if lines else []
+
+
+def _in_ascii(equation: str) -> str:
+    """Return an equation without the signs that ASCII lacks.
+
+    >>> _in_ascii("h1 = (2·x0 − 1) · (3 if x1 above −2 ± 0.1 else −1)")
+    'h1 = (2*x0 - 1) * (3 if x1 above -2 +- 0.1 else -1)'
+    """
+    signs = {"·": "*", "−": "-", "±": "+-", "σ₁": "s1", "θ": "t", "“": "'", "”": "'"}
+    for sign, plain in signs.items():
+        equation = equation.replace(sign, plain)
+    return equation
 
 
 def _listed(names: Sequence[str]) -> list[str]:

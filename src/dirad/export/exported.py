@@ -5,12 +5,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from dirad.core.describe import MAX_EDGES_FOR_EQUATIONS, equations, notation
 from dirad.core.network import Network
 from dirad.encoding import OTHER, UNKNOWN
 from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier
-from dirad.estimators.columns import column_names, encoding_of
+from dirad.estimators.columns import column_names, encoding_of, network_input_names
 from dirad.export.system import Model, answerers, finished_models
 from dirad.inference import Attached, Builder, joined, silent, weighted
+from dirad.names import quoted
 from dirad.preval.program import expert_program
 from dirad.program import OUTPUTS, Block, Program, Transfer
 
@@ -39,6 +41,7 @@ class Exported(NamedTuple):
     single: bool  # whether an answer is one number (regressors)
     codes: tuple[tuple[str, tuple[str, ...]], ...] = ()  # inputs that are categories, and these
     gaps: tuple[str, ...] = ()  # inputs that may be missing
+    equations: tuple[str, ...] = ()  # of a single small network, to be read
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -167,6 +170,7 @@ def _of_network(model: Estimator) -> Exported:
         regressor and model._single_column,
         _codes(model),
         _gaps(model),
+        _equations(model),
     )
 
 
@@ -190,6 +194,15 @@ def _attached(model: Estimator) -> tuple[Builder, Attached]:
     builder = Builder(model.n_features_in_)
     inputs = builder.inputs if encoding is None else encoding.attach(builder)
     return builder, builder.attach(network, inputs)
+
+
+def _equations(model: Estimator) -> tuple[str, ...]:
+    """Return the equations of a small network, and what their notation means."""
+    network, spread = model.network_, model.input_spread_
+    if network.n_edges > MAX_EDGES_FOR_EQUATIONS:
+        return ()
+    lines = equations(network, quoted(network_input_names(model)), spread)
+    return (*lines, *notation(network, spread))
 
 
 def _regression(model: Estimator) -> Program:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dirad.core.describe import equations
 from dirad.core.network import Network
@@ -129,14 +130,21 @@ def to_formula(model: Estimator, *, number: int | None = None) -> Formula:
     return Formula(symbols, titles, expressions, names, scores, categories)
 
 
-def formula_text(network: Network, names: Sequence[str] | None = None) -> str:
+def formula_text(
+    network: Network,
+    names: Sequence[str] | None = None,
+    spread: NDArray[np.float64] | None = None,
+) -> str:
     """Return the equations of a network, one line per node, rounded; SymPy is not needed.
+
+    Given the standard deviations of the inputs (`input_spread_` of an estimator), steep gates are
+    written as thresholds.
 
     >>> from dirad.core.network import new_network
     >>> formula_text(new_network(2, 1))
     'y0 = logistic(0)'
     """
-    return "\n".join(equations(network, quoted(names)))
+    return "\n".join(equations(network, quoted(names), spread))
 
 
 def _symbols(names: Sequence[str]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Pictures of networks, of their growth and of streams, in the style of scikit-learn's displays.
+"""Pictures of networks, predictions, growth and streams, as displays in scikit-learn's style.
 
 Each has `from_estimator` (some also `from_predictions`) and `plot(ax=None)`, which set `figure_`,
 `ax_` and, if there are several panels, `axes_`.
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dirad.plot.conflicts import ConflictDisplay
+    from dirad.plot.contributions import ExplanationDisplay
+    from dirad.plot.dependence import PartialDependenceDisplay
     from dirad.plot.growth import GrowthDisplay
     from dirad.plot.matrices import AccuracyMatrixDisplay, RoutingDisplay
     from dirad.plot.network import NetworkDisplay
@@ -17,13 +19,17 @@ if TYPE_CHECKING:
 __all__ = [
     "AccuracyMatrixDisplay",
     "ConflictDisplay",
+    "ExplanationDisplay",
     "GrowthDisplay",
     "NetworkDisplay",
+    "PartialDependenceDisplay",
     "RoutingDisplay",
     "TimelineDisplay",
 ]
 _MODULES = {
     "conflicts": ("ConflictDisplay",),
+    "contributions": ("ExplanationDisplay",),
+    "dependence": ("PartialDependenceDisplay",),
     "growth": ("GrowthDisplay",),
     "matrices": ("AccuracyMatrixDisplay", "RoutingDisplay"),
     "network": ("NetworkDisplay",),

@@ -142,6 +142,7 @@ GROWN: dict[str, Codec] = {
     "n_steps_": Int(0),
     "is_stable_": Flag(),
     "feature_importances_": Array(REAL, "columns"),
+    "input_mean_": Maybe(Array(REAL, "inputs")),  # not known of a file of dirad 0.1
     "input_spread_": Array(REAL, "inputs"),
     "n_features_in_": Int(1),
     "feature_names_in_": Maybe(Labels()),
@@ -157,6 +158,8 @@ def check_grown(model: Any) -> None:
     must(model.network_.n_inputs == inputs, "the network has other inputs")
     must(len(model.feature_importances_) == columns, "importances of other columns")
     must(len(model.input_spread_) == inputs, "spreads of other inputs")
+    mean = model.input_mean_
+    must(mean is None or len(mean) == inputs, "means of other inputs")
     must((model.input_spread_ >= 0).all(), "an input has a spread below 0")
     names = model.__dict__.get("feature_names_in_")
     must(names is None or len(names) == columns, "names of other columns")

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dirad.plot.data import Subject, subject
+from dirad.report.page.explained import contributions_data, responses_data
 from dirad.report.page.networks import equation_rows, functions, input_weights, network_data
 from dirad.report.page.numbers import short
 from dirad.report.page.places import PIXEL
@@ -90,6 +91,10 @@ def contents(
     samples = None
     if given.X is not None and max_samples > 0:
         samples = _samples(estimator, models, networks, given, max_samples)
+    X = given.X if not continual and given.shape is None else None  # pixels are no words
+    if X is not None and samples is not None:
+        some = X[samples["rows"]]
+        samples["contributions"] = contributions_data(estimator, some, subjects[0].inputs)
     drawn = {
         "shape": given.shape,
         "names": subjects[0].inputs,
@@ -98,6 +103,7 @@ def contents(
         "samples": samples,
         "timeline": timeline_data(estimator) if continual else None,
         "scatter": _scatter(estimator, given),
+        "responses": None if X is None else responses_data(estimator, X, subjects[0].inputs),
     }
     written = {
         "facts": facts(estimator, subjects, given),
@@ -216,7 +222,7 @@ def _part(estimator: Any, model: "AnyModel | None", one: Subject) -> dict[str, A
         ],
         "all": short(weights, 3),
         "equations": equations,
-        "functions": functions(one.network),
+        "functions": functions(one),
         "open": len(equations) <= MANY_EQUATIONS and one.network.n_edges <= MANY_EQUATIONS,
         "scaled": standardized,
     }

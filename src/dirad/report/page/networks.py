@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dirad.core.describe import equations, node_name, summary
+from dirad.core.describe import equations, node_name, notation, summary
 from dirad.core.network import MODULATORY, OUTPUT, SOFTMAX, TRANSFER, Network
 from dirad.history import History, Topology
 from dirad.names import quoted
@@ -84,7 +84,7 @@ def _equations(one: Subject) -> dict[int, str]:
     """Return the equation of each node, outputs first."""
     kinds = one.network.units["kind"]
     units = [*np.flatnonzero(kinds == OUTPUT), *np.flatnonzero(kinds == MODULATORY)]
-    lines = equations(one.network, quoted(one.inputs))
+    lines = equations(one.network, quoted(one.inputs), one.spread)
     return {one.network.n_inputs + int(u): line for u, line in zip(units, lines, strict=True)}
 
 
@@ -119,11 +119,10 @@ def input_weights(network: Network) -> np.ndarray:
     return total / total.sum() if total.sum() > 0 else total
 
 
-def functions(network: Network) -> list[str]:
+def functions(one: Subject) -> list[str]:
     """Return definitions of the functions in a network's equations."""
-    found = []
-    if network.n_hidden:
-        found.append("σ₁(z; K) = 4/(1 + e^(−K·z)) − 1, between −1 and 3, scales a node's state.")
+    network = one.network
+    found = notation(network, one.spread)
     if network.counts[TRANSFER] == SOFTMAX:
         found.append(
             "softmax(z) = e^z/Σe^z, with the sum over all outputs, makes probabilities that add up "

@@ -199,3 +199,37 @@ function drawScatter(place, { truth, answers }) {
     label(from - 4, to, number(low, 3), "end"), label(from - 4, from + 4, number(high, 3), "end"), label(from - 4, (from + to) / 2, "predicted", "end"));
   place.replaceChildren(root);
 }
+
+const CLASS_PAINTS = ["var(--positive)", "var(--negative)", "var(--nodes)", "var(--hidden-line)", "var(--alert)", "var(--quiet)"];
+
+/** Draw the prediction against one input: single samples, their mean, and the thresholds of gates. */
+function drawResponse({ name, grid, mean, individual, thresholds }, [low, high]) {
+  const width = 300, height = 200, left = 46, right = 8, top = 18, bottom = 36;
+  const first = grid[0], last = grid.at(-1);
+  const x = (value) => left + (width - left - right) * (value - first) / (last - first || 1);
+  const y = (value) => height - bottom - (height - top - bottom) * (value - low) / (high - low || 1);
+  const curve = (values, paint, size, opacity) => shape("path", {
+    d: lineThrough(grid.map((value, i) => [x(value), y(values[i])])), fill: "none", stroke: paint, "stroke-width": size, opacity,
+  });
+  const line = (value) => shape("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), stroke: "var(--line)" });
+  const root = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Prediction against ${name}` },
+    line(low), line(high), label(left - 5, y(low) + 4, number(low, 3), "end"), label(left - 5, y(high) + 4, number(high, 3), "end"));
+  for (const [value, half, condition] of thresholds) {
+    const from = Math.max(x(value - half), left), to = Math.min(x(value + half), width - right);
+    root.append(
+      shape("rect", { x: from, y: top, width: Math.max(to - from, 1), height: height - top - bottom, fill: "var(--hidden)", opacity: 0.7 }, shape("title", {}, condition)),
+      shape("line", { x1: x(value), x2: x(value), y1: top, y2: height - bottom, stroke: "var(--hidden-line)", "stroke-dasharray": "4 3" }));
+    if (thresholds.length <= 3) root.append(label(x(value), top - 5, number(value), "middle"));
+  }
+  individual.forEach((values) => root.append(curve(values, "var(--neutral)", 0.7, 0.6)));
+  mean.forEach((values, i) => root.append(curve(values, CLASS_PAINTS[i % CLASS_PAINTS.length], 2.2, 1)));
+  root.append(label(left, height - 20, number(first, 3)), label(width - right, height - 20, number(last, 3), "end"),
+    label((left + width - right) / 2, height - 4, name, "middle"));
+  return root;
+}
+
+function drawResponses(place, { range, inputs }) {
+  const all = inputs.flatMap((one) => [...one.mean.flat(), ...one.individual.flat()]);
+  const ends = range ?? [Math.min(...all), Math.max(...all)];
+  place.replaceChildren(...inputs.map((one) => element("div", { class: "response chart" }, drawResponse(one, ends))));
+}

@@ -56,6 +56,8 @@ function drawLegends() {
     key(line("var(--positive)", "none"), "positive weight"), key(line("var(--negative)", "none"), "negative weight"),
     key(line("var(--quiet)", "none"), "summed"), key(line("var(--quiet)", "6 4"), "modulating"),
     key(element("span", { class: "dot hidden-node" }), "modulatory node"));
+  if (data.responses && data.responses.outputs.length > 1)
+    byId("responses-legend").replaceChildren(...data.responses.outputs.map((name, i) => key(line(CLASS_PAINTS[i % CLASS_PAINTS.length], "none"), name)));
   if (!data.timeline) return;
   const square = (paint, opacity) => shape("svg", { width: 12, height: 12 }, shape("rect", { width: 12, height: 12, fill: paint, opacity }));
   byId("timeline-legend").replaceChildren(
@@ -65,6 +67,7 @@ function drawLegends() {
 
 function drawOnce() {
   if (data.scatter) drawScatter(byId("scatter"), data.scatter);
+  if (data.responses) drawResponses(byId("responses"), data.responses);
   for (const place of document.querySelectorAll(".importance")) {
     const values = data.models[Number(place.dataset.model)].importance;
     if (values) place.append(drawPixels(values, data.shape, [0, Math.max(...values)], [], "importance of each input"));

@@ -37,7 +37,7 @@ class SamplePanel {
     const i = this.at;
     byId("sample-view").replaceChildren(...(i < 0
       ? [element("p", { class: "quiet small" }, "Select a sample to colour nodes by their states and edges by weight times state.")]
-      : [this.answer(i), this.pictures(i, model), this.routing(i, model), this.conflicts(i, model)].filter(Boolean)));
+      : [this.answer(i), this.pictures(i, model), this.contributions(i), this.routing(i, model), this.conflicts(i, model)].filter(Boolean)));
   }
 
   answer(i) {
@@ -45,6 +45,20 @@ class SamplePanel {
     const wrong = truth && sure && truth[i] !== answers[i];
     return element("p", { class: "answer" }, "Predicted ", element("b", { class: wrong ? "wrong" : "" }, answers[i]),
       sure ? ` (${Math.round(100 * sure[i])} %)` : "", truth ? element("span", { class: "quiet" }, ` · true: ${truth[i]}`) : "");
+  }
+
+  /** Bars of what contributes to the prediction; they add up to it. */
+  contributions(i) {
+    const found = data.samples.contributions?.[i];
+    if (!found) return null;
+    const most = Math.max(...found.bars.map(([, size]) => Math.abs(size)), 1e-300);
+    const signed = (size) => (size > 0 ? "+" : "") + number(size, 3);
+    return element("table", { class: "bars contributions" },
+      element("caption", { class: "quiet small" }, `${found.output}: ${number(found.total)} = ${number(found.bias)} (bias) + contributions`),
+      element("tbody", {}, ...found.bars.map(([name, size]) => element("tr", {},
+        element("th", { scope: "row" }, name),
+        element("td", { class: "bar" }, element("span", { class: size < 0 ? "minus" : "plus", style: `--width: ${Math.abs(size) / most}` })),
+        element("td", {}, signed(size))))));
   }
 
   pictures(i, model) {
