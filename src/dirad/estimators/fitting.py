@@ -11,12 +11,16 @@ from dirad.core.compose import average_activations
 from dirad.core.magnitudes import mean_and_std
 from dirad.core.network import Network
 from dirad.growth.adapt import Adaptation, Data, WorkspacePool, is_stable, new_data, warm_up
-from dirad.growth.state import State, new_state
-from dirad.history import EDGE, RECORD, History
+from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, STEP, State, new_state
+from dirad.history import EDGE, RECORD, SETTLING, History
 from dirad.inference import respond
 from dirad.params import Params
 
 CHECK_INTERVAL = 200  # steps between two checks of held-out samples
+TRIAL_SHARE = 6  # one sample in so many is held out to compare a compact and a wide network
+LEAST_HELD_OUT = 10  # samples; with fewer only a compact network is grown
+SMALLER_IS_BETTER = 1.0  # standard errors by which a wide network must be better
+TRIAL_STEPS, REFIT_STEPS = 1000, 2000  # of settling: on a part of the samples, then on all
 
 
 class Scale:
@@ -91,6 +95,12 @@ class Fit:
         self.split_seed = int(random_state.randint(2**31)) if validation_fraction else 0
         self.seeds = [int(random_state.randint(2**31)) for _ in range(committee)]
         self.members: list[Network] = []  # networks of a committee that are finished
+        self.compares = (
+            params.wide
+            and params.max_edges == Params.max_edges
+            and not validation_fraction
+            and len(samples.X) // TRIAL_SHARE >= LEAST_HELD_OUT
+        )
         self.transfer = transfer
         self._begin_member(samples)
 
@@ -98,6 +108,7 @@ class Fit:
         """Begin a network without edges."""
         self.history = History()
         self.best_network: Network | None = None  # on held-out samples
+        self.on_trial = self.compares  # does the network adapt to a part of the samples, for now?
         self.best_error = np.inf
         fitted, _ = self._parts(samples)
         self.state: State = new_state(
@@ -112,6 +123,10 @@ class Fit:
     def _parts(self, samples: Samples) -> tuple[Samples, Samples | None]:
         """Return the scaled samples that are fitted to, and those held out, if any."""
         X, targets, weight = self.scale.apply(samples.X), samples.targets, samples.weight
+        if self.on_trial:
+            held_out = self._trial_samples(samples)
+            parts = [(X[rows], targets[rows], weight[rows]) for rows in (~held_out, held_out)]
+            return Samples(*parts[0]), Samples(*parts[1])
         if not self.validation_fraction:
             return Samples(X, targets, weight), None
         from sklearn.model_selection import train_test_split  # slow to import; here alone
@@ -126,10 +141,22 @@ class Fit:
         )
         return Samples(*parts[::2]), Samples(*parts[1::2])
 
+    def _trial_samples(self, samples: Samples) -> NDArray[np.bool_]:
+        """Return which samples are held out of a trial: every sixth of each class, at random."""
+        n = len(samples.X)
+        order = np.random.default_rng(self.seeds[len(self.members)]).permutation(n)
+        groups = np.zeros(n, int) if samples.groups is None else samples.groups
+        order = order[np.argsort(groups[order], kind="stable")]
+        starts = np.searchsorted(groups[order], groups[order])
+        held_out = np.zeros(n, bool)
+        held_out[order] = (np.arange(n) - starts) % TRIAL_SHARE == TRIAL_SHARE - 1
+        return held_out
+
     @property
     def stable(self) -> bool:
         """Is there nothing left to do?"""
-        return self._member_stable and len(self.members) + 1 == len(self.seeds)
+        last = len(self.members) + 1 == len(self.seeds)
+        return self._member_stable and not self.on_trial and last
 
     @property
     def _member_stable(self) -> bool:
@@ -138,14 +165,21 @@ class Fit:
 
     @property
     def _last_step(self) -> int:
-        return self.params.max_steps + self.params.settle_steps + 1
+        steps = self.params.max_steps + self.params.settle_steps + 1
+        return steps + REFIT_STEPS if self.compares else steps
+
+    @property
+    def _member_params(self) -> Params:
+        """The constants for the present network, of which settling may be shorter."""
+        if not self.compares:
+            return self.params
+        steps = TRIAL_STEPS if self.on_trial else REFIT_STEPS
+        return self.params.replace(settle_steps=min(steps, self.params.settle_steps))
 
     def advance(self, samples: Samples, steps: int | None, verbose: bool) -> NDArray:
         """Take some steps, or all that are left; return the scaled inputs fitted to."""
         if samples.digest != self.digest:
             raise ValueError("these are not the samples that the fit began with")
-        fitted, held_out = self._parts(samples)
-        data = new_data(fitted.X, fitted.targets, self.params, fitted.weight)
         left = self._last_step * len(self.seeds) if steps is None else steps
         from dirad.estimators.progress import ProgressBar, compilation_progress
 
@@ -153,16 +187,50 @@ class Fit:
             warm_up(self.params.precision, self.params.ordering)
         with ProgressBar(self.params, verbose) as bar:
             while left > 0 and not self.stable:
-                if self._member_stable:
+                if self._member_stable and self.on_trial:
+                    self._compare_with_wide(samples)
+                elif self._member_stable:
                     self.members.append(self._member)
                     self._begin_member(samples)
+                fitted, held_out = self._parts(samples)
+                data = new_data(fitted.X, fitted.targets, self.params, fitted.weight)
                 before = self.state.step
                 self._advance(data, min(before + left, self._last_step), held_out, bar)
                 left -= self.state.step - before
-        return fitted.X
+        return self.scale.apply(samples.X)
+
+    def _compare_with_wide(self, samples: Samples) -> None:
+        """Grow a wide network; take it if it predicts held-out samples clearly better.
+
+        Otherwise the compact network, grown on a part of the samples, settles on all of them.
+        """
+        from dirad.growth.wide import Samples as Scaled
+        from dirad.growth.wide import costs_of_answers, fit_wide
+
+        held_out = self._trial_samples(samples)
+        scaled = Scaled(self.scale.apply(samples.X), samples.targets, samples.weight)
+        wide = fit_wide(
+            scaled,
+            held_out,
+            self.transfer,
+            self.params.prior,
+            ~self.scale.constant,
+            self.seeds[len(self.members)],
+        )
+        test = scaled.take(np.flatnonzero(held_out))
+        answers = respond(self.state.network, test.inputs)
+        costs = costs_of_answers(answers, test.targets, self.transfer)
+        self.on_trial = False
+        if is_clearly_lower(wide.held_out_costs, costs, test.weight):
+            self.best_network, self.history = wide.draft.network(), wide.draft.history()
+        else:
+            clock = self.state.clock
+            clock[PHASE], clock[PHASE_START] = SETTLING, clock[STEP]
+            clock[N_SAMPLES] = len(samples.X)
+            self.history.begin_phase(SETTLING)
 
     def _advance(self, data: Data, stop: int, held_out: Samples | None, bar: Any) -> None:
-        adaptation = Adaptation(self.state, self.params)
+        adaptation = Adaptation(self.state, self._member_params)
         pool = WorkspacePool(self.params, len(data.inputs))
         while adaptation.state.step < stop and not adaptation.stable:
             # Checks are at multiples of the interval, also after the fit was resumed.
@@ -172,7 +240,7 @@ class Fit:
             bar.update(self.state)
             if self.state.step != pause and not adaptation.stable:
                 continue
-            if held_out is not None:
+            if held_out is not None and not self.on_trial:
                 self._check_held_out(held_out)
 
     def _check_held_out(self, held_out: Samples) -> None:
@@ -198,9 +266,23 @@ class Fit:
         return average_activations([*self.members, self._member]) if self.members else self._member
 
     @property
+    def n_steps(self) -> int:
+        """Steps that led to the network: of adaptation, or rounds of growth of a wide network."""
+        return len(self.history.error)
+
+    @property
     def growth(self) -> History:
         """What led to the network: the growth of one, or the assembly of a committee."""
         return assembly(self.network, self.history) if self.members else self.history
+
+
+def is_clearly_lower(costs: NDArray, others: NDArray, weight: NDArray) -> bool:
+    """Is the mean of `costs` lower than that of `others`, by more than a standard error?"""
+    weight = weight / max(float(weight.sum()), 1e-300)
+    difference = others - costs
+    mean = float(weight @ difference)
+    error = float(np.sqrt((weight**2) @ (difference - mean) ** 2))
+    return mean > SMALLER_IS_BETTER * error
 
 
 def assembly(network: Network, last: History) -> History:

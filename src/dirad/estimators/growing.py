@@ -62,7 +62,7 @@ def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
     estimator.n_edges_ = fit.network.n_edges
     estimator.n_hidden_ = fit.network.n_hidden
     estimator.n_parameters_ = estimator.network_.n_parameters
-    estimator.n_steps_ = fit.state.step
+    estimator.n_steps_ = fit.n_steps
     estimator.is_stable_ = fit.stable
     importances, encoding = input_importances(fit.network, inputs), encoding_of(estimator)
     estimator.feature_importances_ = (

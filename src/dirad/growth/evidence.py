@@ -38,12 +38,15 @@ class ResidualScore(NamedTuple):
 
 
 @kernel
-def log_likelihood_ratio(total, variance, n):
-    """G from the efficient score and its variance over n samples."""
-    if variance <= 0.0:
-        return 0.0
-    share = min(total * total / (variance * n), 1.0 - 1e-12)
-    return -n * math.log1p(-share)
+def squared_z(total, variance):
+    """z² from the efficient score and its variance; G rises with it."""
+    return total * total / variance if variance > 0.0 else 0.0
+
+
+@kernel
+def log_likelihood_ratio(squared, n):
+    """G from z² over n samples."""
+    return -n * math.log1p(-min(squared / n, 1.0 - 1e-12))
 
 
 @kernel
@@ -199,7 +202,7 @@ def source_evidence(score, source, cross, n):
     # Almost nothing left: the candidate is a linear combination of the present sources.
     if left < 1e-4 * squares:
         return 0.0
-    return log_likelihood_ratio(np.float64(total), left, n)
+    return log_likelihood_ratio(squared_z(np.float64(total), left), n)
 
 
 @kernel
@@ -214,4 +217,4 @@ def product_evidence(partial, partial_square, source, n):
         a = source[m]
         total += a * partial[m]
         squares += a * a * partial_square[m]
-    return log_likelihood_ratio(np.float64(total), np.float64(squares), n)
+    return log_likelihood_ratio(squared_z(np.float64(total), np.float64(squares)), n)

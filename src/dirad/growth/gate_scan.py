@@ -10,7 +10,7 @@ import numpy as np
 
 from dirad.core.compilation import kernel
 from dirad.growth.edge_generation import has_edge_into
-from dirad.growth.evidence import log_likelihood_ratio
+from dirad.growth.evidence import log_likelihood_ratio, squared_z
 from dirad.growth.products import multiply_rows
 
 MAX_BINS = 32  # between the thresholds of a source
@@ -123,11 +123,10 @@ def best_step(sums, count, n):
     for b in range(count):
         score += sums[b, 0]
         square += sums[b, 1]
-        variance = square - square * square / max(total_square, 1e-300)
-        G = log_likelihood_ratio(score, variance, n)
-        if G > best:
-            best, place = G, b
-    return best, place
+        z = squared_z(score, square - square * square / max(total_square, 1e-300))
+        if z > best:
+            best, place = z, b
+    return log_likelihood_ratio(best, n), place
 
 
 @kernel
@@ -145,13 +144,13 @@ def best_gated_edge(sums, count, n):
     for b in range(count):
         score += sums[b, 0]
         square += sums[b, 1]
-        G = log_likelihood_ratio(3.0 * total - 4.0 * score, 9.0 * total_square - 8.0 * square, n)
-        if G > best:
-            best, place, sign = G, b, 1.0
-        G = log_likelihood_ratio(4.0 * score - total, total_square + 8.0 * square, n)
-        if G > best:
-            best, place, sign = G, b, -1.0
-    return best, place, sign
+        z = squared_z(3.0 * total - 4.0 * score, 9.0 * total_square - 8.0 * square)
+        if z > best:
+            best, place, sign = z, b, 1.0
+        z = squared_z(4.0 * score - total, total_square + 8.0 * square)
+        if z > best:
+            best, place, sign = z, b, -1.0
+    return log_likelihood_ratio(best, n), place, sign
 
 
 @kernel
@@ -169,8 +168,8 @@ def accumulate(sums, rows, columns):
 
 
 @kernel
-def corner_evidence(half, half_square, part, part_square, total_square, sign, n):
-    """G of a step times a gate, from the sums where the step is 1, and of these below the gate."""
+def corner_z(half, half_square, part, part_square, total_square, sign):
+    """z² of a step times a gate, from the sums where the step is 1, and of these below the gate."""
     if sign < 0.0:  # the gate is 3 below its threshold
         score = 4.0 * part - half
         square = half_square + 8.0 * part_square
@@ -179,7 +178,7 @@ def corner_evidence(half, half_square, part, part_square, total_square, sign, n)
         score = 3.0 * half - 4.0 * part
         square = 9.0 * half_square - 8.0 * part_square
         mean = 3.0 * half_square - 4.0 * part_square
-    return log_likelihood_ratio(score, square - mean * mean / total_square, n)
+    return squared_z(score, square - mean * mean / total_square)
 
 
 @kernel
@@ -205,12 +204,10 @@ def best_corner(sums, rows, columns, n):
                         half, half_square = total - half, total_square - half_square
                         part, part_square = under_gate[0] - part, under_gate[1] - part_square
                     for sign in (-1.0, 1.0):
-                        G = corner_evidence(
-                            half, half_square, part, part_square, total_square, sign, n
-                        )
-                        if G > best:
-                            best, found = G, (r, c, step_sign, sign, gate_is_row)
-    return best, found
+                        z = corner_z(half, half_square, part, part_square, total_square, sign)
+                        if z > best:
+                            best, found = z, (r, c, step_sign, sign, gate_is_row)
+    return log_likelihood_ratio(best, n), found
 
 
 @kernel

@@ -98,6 +98,8 @@ FIT = Object(
         "seeds": List(Int(0)),
         "members": List(NETWORK),
         "transfer": Int(0),
+        "compares": Flag(),
+        "on_trial": Flag(),
         "history": HISTORY,
         "best_network": Maybe(NETWORK),
         "best_error": Real(finite=False),

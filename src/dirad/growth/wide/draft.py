@@ -7,12 +7,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from dirad.core.network import LINEAR, LOGISTIC, MODULATORY, N_EDGES, N_UNITS, Network, new_network
-from dirad.history import EDGE, GATE, RECORD
+from dirad.core.network import EDGE as EDGE_RECORD
+from dirad.core.network import (
+    LINEAR,
+    LOGISTIC,
+    MODULATORY,
+    N_EDGES,
+    N_UNITS,
+    Network,
+    new_network,
+)
+from dirad.history import EDGE, GATE, RECORD, History
 
 CONSTANT = -1  # in place of a source: term 0 of the node is its bias alone
 LEAST_CURVATURE = 1e-3  # of a sample: where an answer is certain, the cost is almost linear
 BIAS_DECAY = 1e-6  # relative; keeps the curvature invertible
+LEAST_PROBABILITY = 1e-12
 HALVINGS = 6  # of a Newton step that would raise the cost
 STEEPEST = 40.0  # |K·(x − θ)| beyond which σ₁ is constant
 
@@ -81,8 +91,10 @@ class Draft:
         self.features = np.flatnonzero(self.usable).tolist()  # nodes that feed the outputs
         self.weights = np.zeros((len(self.features), n_outputs))
         self.bias = np.zeros(n_outputs)
-        self.rounds: list[int] = []  # number of nodes after each round
+        self.rounds: list[int] = []  # number of nodes after each round of growth
+        self.costs: list[float] = []  # mean cost at the start and after each round
         self.solve(12)
+        self.record_cost()
 
     @property
     def n_inputs(self) -> int:
@@ -119,6 +131,11 @@ class Draft:
             self.features.append(node)
             self.weights = np.vstack([self.weights, np.zeros((1, len(self.bias)))])
         return node
+
+    def record_cost(self) -> None:
+        """Note the mean cost of the samples."""
+        total = total_cost(self.activation, self.samples, self.transfer)
+        self.costs.append(total / max(float(self.samples.weight.sum()), 1e-300))
 
     def answers(self) -> NDArray[np.float64]:
         """Return the outputs for the samples."""
@@ -193,56 +210,65 @@ class Draft:
             states[:, self.n_inputs + i] = gate.state(states)
         return states[:, self.features] @ self.weights + self.bias
 
-    def network(self) -> tuple[Network, NDArray]:
-        """Return the network, and the events of its growth: a step per round."""
+    def network(self) -> Network:
+        """Return the network."""
         n_outputs = len(self.bias)
-        edges = [(n, 2 * o, self.weights[i, o]) for i, n in enumerate(self.features)
-                 for o in range(n_outputs) if self.weights[i, o] != 0.0]  # fmt: skip
+        edges = [
+            (node, 2 * o, self.weights[i, o])
+            for i, node in enumerate(self.features)
+            for o in range(n_outputs)
+            if self.weights[i, o] != 0.0
+        ]
         network = new_network(self.n_inputs, n_outputs, self.transfer, n_outputs + len(self.nodes))
+        network.usable[:] = self.usable
         network.bias[:n_outputs, 0] = self.bias
         network.counts[N_UNITS] = n_outputs + len(self.nodes)
-        for i, gate in enumerate(self.nodes):
-            unit = n_outputs + i
-            network.units[unit] = (MODULATORY, -1, abs(gate.gain), 0)
+        for unit, gate in enumerate(self.nodes, start=n_outputs):
             sign = 1.0 if gate.gain > 0 else -1.0
+            network.units[unit] = (MODULATORY, -1, abs(gate.gain), 0)
             network.bias[unit] = gate.bias, -sign * gate.threshold
             edges.append((gate.gate, 2 * unit + 1, sign))
             if gate.source != CONSTANT:
                 edges.append((gate.source, 2 * unit, gate.weight))
         numbered = [(self._numbered(source), term, weight, 0) for source, term, weight in edges]
-        network = network._replace(edges=np.array(numbered, network.edges.dtype))
         network.counts[N_EDGES] = len(edges)
-        return network, self._events(network)
+        return network._replace(edges=np.array(numbered, EDGE_RECORD))
 
     def _numbered(self, node: int) -> int:
         """Return the number of a node in the network, where the outputs are the first units."""
         return node if node < self.n_inputs else node + len(self.bias)
 
-    def _events(self, network: Network) -> NDArray:
-        """Return the events: an edge appears with the youngest node that it touches."""
-        n_outputs = len(self.bias)
-        step_of = np.zeros(n_outputs + len(self.nodes), np.int64)
-        step_of[n_outputs:] = np.searchsorted(self.rounds, np.arange(len(self.nodes)), "right")
+    def history(self) -> History:
+        """Return the growth, with one step per round; inputs feed the outputs from the start."""
+        network = self.network()
+        n_outputs, n_rounds = len(self.bias), len(self.costs)
+        ends = np.array([0, *self.rounds])  # nodes after the start and after each round
+        unit_step = np.zeros(n_outputs + len(self.nodes), np.int64)
+        unit_step[n_outputs:] = np.searchsorted(ends, np.arange(len(self.nodes)), side="right")
+        node_step = np.concatenate([np.zeros(self.n_inputs, np.int64), unit_step])
         edges = network.edges
-        events = np.zeros(len(edges), RECORD)
-        events["kind"], events["part"] = EDGE, np.arange(len(edges))
-        events["source"], events["term"], events["value"] = (
-            edges["source"], edges["term"], edges["weight"],
-        )  # fmt: skip
-        events["unit"] = events["second"] = -1
-        hidden = edges["source"] >= self.n_inputs
-        source_step = np.where(hidden, step_of[np.where(hidden, edges["source"], 0)
-                                               - np.where(hidden, self.n_inputs, 0)], 0)  # fmt: skip
-        events["step"] = np.maximum(source_step, step_of[edges["term"] // 2])
-        gates = np.zeros(len(self.nodes), RECORD)
-        gates["kind"], gates["part"], gates["second"] = GATE, -1, -1
-        gates["unit"] = n_outputs + np.arange(len(self.nodes))
-        gates["step"] = step_of[n_outputs:]
+        added = _records(EDGE, len(edges))
+        added["part"], added["value"] = np.arange(len(edges)), edges["weight"]
+        added["source"], added["term"] = edges["source"], edges["term"]
+        added["step"] = np.maximum(node_step[edges["source"]], unit_step[edges["term"] // 2])
+        gates = _records(GATE, len(self.nodes))
+        gates["unit"] = np.arange(n_outputs, n_outputs + len(self.nodes))
+        gates["step"], gates["term"] = unit_step[n_outputs:], 2 * gates["unit"] + 1
         gates["source"] = [self._numbered(gate.gate) for gate in self.nodes]
-        gates["term"] = 2 * gates["unit"] + 1
         gates["value"] = [gate.threshold for gate in self.nodes]
-        both = np.concatenate([events, gates])
-        return both[np.argsort(both["step"], kind="stable")]
+        events = np.concatenate([added, gates])
+        events = events[np.argsort(events["step"], kind="stable")]
+        n_edges = np.searchsorted(np.sort(added["step"]), np.arange(n_rounds), side="right")
+        return History(events, np.array(self.costs), n_edges, ends[:n_rounds])
+
+
+def _records(kind: int, count: int) -> NDArray:
+    """Return events of a kind, in which no field applies yet."""
+    events = np.zeros(count, RECORD)
+    for name in ("part", "source", "term", "unit", "second"):
+        events[name] = -1
+    events["kind"] = kind
+    return events
 
 
 def transferred(activation: NDArray, transfer: int) -> NDArray[np.float64]:
@@ -264,6 +290,16 @@ def costs(activation: NDArray, targets: NDArray, transfer: int) -> NDArray[np.fl
     top = activation.max(axis=1, keepdims=True)
     log_sum = top[:, 0] + np.log(np.exp(activation - top).sum(axis=1))
     return log_sum - (targets * activation).sum(axis=1)
+
+
+def costs_of_answers(answers: NDArray, targets: NDArray, transfer: int) -> NDArray[np.float64]:
+    """Return the cost of each sample from the outputs of a network."""
+    if transfer == LINEAR:
+        return costs(answers, targets, transfer)
+    logs = targets * np.log(np.maximum(answers, LEAST_PROBABILITY))
+    if transfer == LOGISTIC:
+        logs += (1.0 - targets) * np.log(np.maximum(1.0 - answers, LEAST_PROBABILITY))
+    return -logs.sum(axis=1)
 
 
 def total_cost(activation: NDArray, samples: Samples, transfer: int) -> float:

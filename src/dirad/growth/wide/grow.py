@@ -67,6 +67,7 @@ def grow_once(draft: Draft, bins: Bins) -> int:
             node = draft.add(gate if first else gate._replace(source=node), feeds=last)
     draft.rounds.append(len(draft.nodes))
     draft.solve(3)
+    draft.record_cost()
     return len(chosen)
 
 
@@ -102,7 +103,7 @@ def on_all_samples(draft: Draft, samples: Samples) -> Draft:
     for i, gate in enumerate(draft.nodes):
         result.add(gate, feeds=draft.n_inputs + i in feeding)
     result.weights, result.bias = draft.weights, draft.bias
-    result.rounds = draft.rounds
+    result.rounds, result.costs = draft.rounds, draft.costs
     return result
 
 

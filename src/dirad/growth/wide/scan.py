@@ -1,8 +1,8 @@
 """The search for gates of a wide network: all thresholds are compared by sums in bins.
 
 A candidate is scored against all outputs at once. For one output, with residuals g and curvatures
-h of the samples, a feature f gains u²/(v + decay) by the best weight, with u = Σ f·g and v = Σ f²·h;
-twice this is the drop of the cost to second order. Three kinds of candidates are compared:
+h of the samples, the best weight of a feature f gains u²/(v + decay), with u = Σ f·g and
+v = Σ f²·h: twice the drop of the cost, to second order. Three kinds of candidates are compared:
 
 - a *step*: a gate multiplied with the constant 1,
 - a *gated node*: a gate multiplied with an input or with another node,
