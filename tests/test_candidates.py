@@ -90,6 +90,27 @@ def test_a_planted_gated_edge_is_found():
     assert gated.gain > max(best(found, kind).gain for kind in ("step", "product", "corner"))
 
 
+def test_the_best_gated_edge_is_the_best_by_brute_force():
+    """The source does not feed the output, so that the two levels of the gate, 3 and −1, matter."""
+    Z = X[:200, :2] / X[:200, :2].std(axis=0)
+    Z -= Z.mean(axis=0)
+    y = Z[:, 0] * np.where(Z[:, 1] > 0.3, 3.0, -1.0) + rng.normal(size=200)
+    gains = []
+    for source in (0, 1):
+        for node in (0, 1):
+            for threshold in thresholds_of(Z[:, node], 31):
+                for high, low in ((3.0, -1.0), (-1.0, 3.0)):
+                    feature = Z[:, source] * np.where(Z[:, node] > threshold, high, low)
+                    design = np.column_stack([np.ones(200), feature])
+                    left = np.linalg.lstsq(design, y, rcond=None)[1][0]
+                    gains.append(200 * np.log(np.sum((y - y.mean()) ** 2) / left))
+    network = new_state(2, 1, transfer=LINEAR).network
+    gated = best(candidates(network, Z, y, REGRESSION), "gated edge")
+    assert gated.gain == pytest.approx(max(gains), rel=1e-4)
+    assert gated.sources == (0,)
+    assert (gated.steps[0].node, gated.steps[0].above) == (1, True)
+
+
 def test_a_planted_corner_is_found():
     y = 2.0 * (X[:, 0] > 0.2) * (X[:, 1] < 0.1) + 0.3 * rng.normal(size=800)
     found = candidates(network_with([]), X, y, REGRESSION, budget=5000)

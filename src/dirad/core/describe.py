@@ -11,8 +11,8 @@ from dirad.core.thresholds import HIGH, LOW, Threshold, threshold_of, thresholds
 # What the notation in equations means.
 FACTOR = "σ₁(z; K) = 4/(1 + e^(−K·z)) − 1, between −1 and 3, scales a node's state."
 IF = (
-    "“3 if x above θ ± d else −1” is a steep σ₁: it makes the middle 80 % of its change within "
-    "θ ± d; without ±, the change is almost abrupt."
+    "“a if x above θ ± d else b” changes smoothly: the middle 80 % of the change lie within θ ± d; "
+    "without ± it is almost abrupt."
 )
 MAX_EDGES_FOR_EQUATIONS = 60
 
