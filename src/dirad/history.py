@@ -88,15 +88,6 @@ class History:
         self.edges = np.concatenate([self.edges, other.edges])
         self.hidden = np.concatenate([self.hidden, other.hidden])
 
-    def begin_phase(self, phase: int) -> None:
-        """Note that a phase begins after the last step."""
-        record = np.zeros(1, RECORD)
-        record["step"], record["kind"], record["part"] = len(self.error) - 1, PHASE, phase
-        for name in ("source", "term", "unit", "second"):
-            record[name] = -1
-        record["value"] = self.error[-1] if len(self.error) else 0.0
-        self.events = np.concatenate([self.events, record])
-
     def count(self, kind: str) -> int:
         """Return the number of events of a kind."""
         return int(np.count_nonzero(self.events["kind"] == KIND_NAMES.index(kind)))

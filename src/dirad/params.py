@@ -104,7 +104,6 @@ class Params:
     product_budget: int = 20000  # largest number of products of one length that are tried
     edge_price: float = 0.0  # description length of an edge in ½·ln(samples): 1 is BIC; 0: none
     gates: bool = False  # are nodes with a scanned threshold among the candidates?
-    wide: bool = False  # without max_edges: try a wide network too; held-out samples decide
     first_gate: int = 0  # of two sources that are multiplied, one is this node or a later one
     gate_floor: float = 0.0  # |w| below which ENC partly closes the gate (0: the paper's ENC)
     term_0_bias: bool = False  # may term 0 of a modulatory node have a bias?
@@ -167,7 +166,6 @@ PRESETS: dict[str, Params] = {
         gate_floor=1.0,
         edge_price=0.7,
         gates=True,
-        wide=True,
         term_0_bias=True,
         overshoot=2.0,
         swaps=8,

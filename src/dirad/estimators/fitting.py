@@ -2,25 +2,38 @@
 
 import hashlib
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.compose import average_activations
 from dirad.core.magnitudes import mean_and_std
-from dirad.core.network import Network
-from dirad.growth.adapt import Adaptation, Data, WorkspacePool, is_stable, new_data, warm_up
-from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, STEP, State, new_state
-from dirad.history import EDGE, RECORD, SETTLING, History
+from dirad.core.network import LINEAR, Network
+from dirad.growth.adapt import (
+    Adaptation,
+    Data,
+    WorkspacePool,
+    adapt,
+    is_stable,
+    new_data,
+    warm_up,
+)
+from dirad.growth.state import N_SAMPLES, PHASE, State, new_state
+from dirad.history import EDGE, RECORD, STABLE, History
 from dirad.inference import respond
 from dirad.params import Params
 
+if TYPE_CHECKING:  # slow to import, and a saved model that only predicts does without
+    from dirad.growth.wide import Samples as Scaled
+    from dirad.growth.wide import WideFit
+
 CHECK_INTERVAL = 200  # steps between two checks of held-out samples
+STRUCTURES = ("auto", "compact", "wide")
 TRIAL_SHARE = 6  # one sample in so many is held out to compare a compact and a wide network
 LEAST_HELD_OUT = 10  # samples; with fewer only a compact network is grown
-SMALLER_IS_BETTER = 1.0  # standard errors by which a wide network must be better
-TRIAL_STEPS, REFIT_STEPS = 1000, 2000  # of settling: on a part of the samples, then on all
+CLEARLY = 2.0  # standard errors by which a wide network must be better
+TRIAL_SETTLE_STEPS, TRIAL_STEPS = 500, 6000  # of the compact network that is only compared
 
 
 class Scale:
@@ -83,6 +96,8 @@ class Fit:
         standardize: bool,
         validation_fraction: float,
         committee: int = 1,
+        structure: str = "compact",
+        verbose: bool = False,
     ) -> None:
         if committee < 1:
             raise ValueError(f"committee must be at least 1, got {committee!r}")
@@ -95,20 +110,19 @@ class Fit:
         self.split_seed = int(random_state.randint(2**31)) if validation_fraction else 0
         self.seeds = [int(random_state.randint(2**31)) for _ in range(committee)]
         self.members: list[Network] = []  # networks of a committee that are finished
-        self.compares = (
-            params.wide
-            and params.max_edges == Params.max_edges
-            and not validation_fraction
-            and len(samples.X) // TRIAL_SHARE >= LEAST_HELD_OUT
-        )
         self.transfer = transfer
+        self.structure = _possible_structure(structure, params, samples, self.validation_fraction)
         self._begin_member(samples)
+        if self.structure == "auto":
+            wide = self._wide_if_better(samples, verbose)
+            self.structure = "compact" if wide is None else "wide"
+            if wide is not None:
+                self._take(wide)
 
     def _begin_member(self, samples: Samples) -> None:
         """Begin a network without edges."""
         self.history = History()
         self.best_network: Network | None = None  # on held-out samples
-        self.on_trial = self.compares  # does the network adapt to a part of the samples, for now?
         self.best_error = np.inf
         fitted, _ = self._parts(samples)
         self.state: State = new_state(
@@ -123,10 +137,6 @@ class Fit:
     def _parts(self, samples: Samples) -> tuple[Samples, Samples | None]:
         """Return the scaled samples that are fitted to, and those held out, if any."""
         X, targets, weight = self.scale.apply(samples.X), samples.targets, samples.weight
-        if self.on_trial:
-            held_out = self._trial_samples(samples)
-            parts = [(X[rows], targets[rows], weight[rows]) for rows in (~held_out, held_out)]
-            return Samples(*parts[0]), Samples(*parts[1])
         if not self.validation_fraction:
             return Samples(X, targets, weight), None
         from sklearn.model_selection import train_test_split  # slow to import; here alone
@@ -141,22 +151,10 @@ class Fit:
         )
         return Samples(*parts[::2]), Samples(*parts[1::2])
 
-    def _trial_samples(self, samples: Samples) -> NDArray[np.bool_]:
-        """Return which samples are held out of a trial: every sixth of each class, at random."""
-        n = len(samples.X)
-        order = np.random.default_rng(self.seeds[len(self.members)]).permutation(n)
-        groups = np.zeros(n, int) if samples.groups is None else samples.groups
-        order = order[np.argsort(groups[order], kind="stable")]
-        starts = np.searchsorted(groups[order], groups[order])
-        held_out = np.zeros(n, bool)
-        held_out[order] = (np.arange(n) - starts) % TRIAL_SHARE == TRIAL_SHARE - 1
-        return held_out
-
     @property
     def stable(self) -> bool:
         """Is there nothing left to do?"""
-        last = len(self.members) + 1 == len(self.seeds)
-        return self._member_stable and not self.on_trial and last
+        return self._member_stable and len(self.members) + 1 == len(self.seeds)
 
     @property
     def _member_stable(self) -> bool:
@@ -165,72 +163,74 @@ class Fit:
 
     @property
     def _last_step(self) -> int:
-        steps = self.params.max_steps + self.params.settle_steps + 1
-        return steps + REFIT_STEPS if self.compares else steps
-
-    @property
-    def _member_params(self) -> Params:
-        """The constants for the present network, of which settling may be shorter."""
-        if not self.compares:
-            return self.params
-        steps = TRIAL_STEPS if self.on_trial else REFIT_STEPS
-        return self.params.replace(settle_steps=min(steps, self.params.settle_steps))
+        return self.params.max_steps + self.params.settle_steps + 1
 
     def advance(self, samples: Samples, steps: int | None, verbose: bool) -> NDArray:
         """Take some steps, or all that are left; return the scaled inputs fitted to."""
         if samples.digest != self.digest:
             raise ValueError("these are not the samples that the fit began with")
         left = self._last_step * len(self.seeds) if steps is None else steps
-        from dirad.estimators.progress import ProgressBar, compilation_progress
+        fitted, held_out = self._parts(samples)
+        data = new_data(fitted.X, fitted.targets, self.params, fitted.weight)
+        from dirad.estimators.progress import ProgressBar
 
-        with compilation_progress(verbose):
-            warm_up(self.params.precision, self.params.ordering)
+        if self.structure == "compact":
+            load_kernels(self.params, verbose)
         with ProgressBar(self.params, verbose) as bar:
             while left > 0 and not self.stable:
-                if self._member_stable and self.on_trial:
-                    self._compare_with_wide(samples)
-                elif self._member_stable:
+                if self._member_stable:
                     self.members.append(self._member)
                     self._begin_member(samples)
-                fitted, held_out = self._parts(samples)
-                data = new_data(fitted.X, fitted.targets, self.params, fitted.weight)
                 before = self.state.step
-                self._advance(data, min(before + left, self._last_step), held_out, bar)
-                left -= self.state.step - before
-        return self.scale.apply(samples.X)
+                if self.structure == "wide":
+                    self._take(self._fit_wide(samples))
+                    left -= 1
+                else:
+                    self._advance(data, min(before + left, self._last_step), held_out, bar)
+                    left -= self.state.step - before
+        return fitted.X
 
-    def _compare_with_wide(self, samples: Samples) -> None:
-        """Grow a wide network; take it if it predicts held-out samples clearly better.
+    def _fit_wide(self, samples: Samples) -> "WideFit":
+        """Grow a wide network."""
+        from dirad.growth.wide import fit_wide
 
-        Otherwise the compact network, grown on a part of the samples, settles on all of them.
-        """
+        seed = self.seeds[len(self.members)]
+        scaled, held_out = self._scaled(samples), held_out_rows(samples, seed)
+        constants = self.transfer, self.params.prior, ~self.scale.constant, seed
+        return fit_wide(scaled, held_out, *constants)
+
+    def _take(self, wide: "WideFit") -> None:
+        """Take a wide network, which is finished."""
+        self.best_network, self.history = wide.draft.network(), wide.draft.history()
+        self.state.clock[PHASE] = STABLE
+
+    def _scaled(self, samples: Samples) -> "Scaled":
         from dirad.growth.wide import Samples as Scaled
-        from dirad.growth.wide import costs_of_answers, fit_wide
 
-        held_out = self._trial_samples(samples)
-        scaled = Scaled(self.scale.apply(samples.X), samples.targets, samples.weight)
-        wide = fit_wide(
-            scaled,
-            held_out,
-            self.transfer,
-            self.params.prior,
-            ~self.scale.constant,
-            self.seeds[len(self.members)],
+        return Scaled(self.scale.apply(samples.X), samples.targets, samples.weight)
+
+    def _wide_if_better(self, samples: Samples, verbose: bool) -> "WideFit | None":
+        """Return a wide network if it predicts held-out samples clearly better than a compact one.
+
+        Both are grown on the other samples for this comparison.
+        """
+        scaled, held_out = self._scaled(samples), held_out_rows(samples, self.seeds[0])
+        rest, test = scaled.take(np.flatnonzero(~held_out)), scaled.take(np.flatnonzero(held_out))
+        params = self.params.replace(
+            settle_steps=min(TRIAL_SETTLE_STEPS, self.params.settle_steps),
+            max_steps=min(TRIAL_STEPS, self.params.max_steps),
         )
-        test = scaled.take(np.flatnonzero(held_out))
-        answers = respond(self.state.network, test.inputs)
-        costs = costs_of_answers(answers, test.targets, self.transfer)
-        self.on_trial = False
-        if is_clearly_lower(wide.held_out_costs, costs, test.weight):
-            self.best_network, self.history = wide.draft.network(), wide.draft.history()
-        else:
-            clock = self.state.clock
-            clock[PHASE], clock[PHASE_START] = SETTLING, clock[STEP]
-            clock[N_SAMPLES] = len(samples.X)
-            self.history.begin_phase(SETTLING)
+        load_kernels(params, verbose)
+        state = self.state.copy()
+        state.clock[N_SAMPLES] = len(rest.inputs)
+        state, _ = adapt(state, new_data(rest.inputs, rest.targets, params, rest.weight), params)
+        answers = respond(state.network, test.inputs)
+        wide = self._fit_wide(samples)
+        better = is_clearly_better(wide.held_out_answers, answers, test, self.transfer)
+        return wide if better else None
 
     def _advance(self, data: Data, stop: int, held_out: Samples | None, bar: Any) -> None:
-        adaptation = Adaptation(self.state, self._member_params)
+        adaptation = Adaptation(self.state, self.params)
         pool = WorkspacePool(self.params, len(data.inputs))
         while adaptation.state.step < stop and not adaptation.stable:
             # Checks are at multiples of the interval, also after the fit was resumed.
@@ -240,7 +240,7 @@ class Fit:
             bar.update(self.state)
             if self.state.step != pause and not adaptation.stable:
                 continue
-            if held_out is not None and not self.on_trial:
+            if held_out is not None:
                 self._check_held_out(held_out)
 
     def _check_held_out(self, held_out: Samples) -> None:
@@ -276,13 +276,57 @@ class Fit:
         return assembly(self.network, self.history) if self.members else self.history
 
 
-def is_clearly_lower(costs: NDArray, others: NDArray, weight: NDArray) -> bool:
-    """Is the mean of `costs` lower than that of `others`, by more than a standard error?"""
-    weight = weight / max(float(weight.sum()), 1e-300)
-    difference = others - costs
-    mean = float(weight @ difference)
-    error = float(np.sqrt((weight**2) @ (difference - mean) ** 2))
-    return mean > SMALLER_IS_BETTER * error
+def load_kernels(params: Params, verbose: bool) -> None:
+    """Compile the kernels, or load them from the disk cache."""
+    from dirad.estimators.progress import compilation_progress
+
+    with compilation_progress(verbose):
+        warm_up(params.precision, params.ordering)
+
+
+def held_out_rows(samples: Samples, seed: int) -> NDArray[np.bool_]:
+    """Return which samples are held out of a trial: at random one in six of each class."""
+    n = len(samples.X)
+    order = np.random.default_rng(seed).permutation(n)
+    groups = np.zeros(n, int) if samples.groups is None else samples.groups
+    order = order[np.argsort(groups[order], kind="stable")]
+    first = np.searchsorted(groups[order], groups[order])  # of the class of each sample
+    held_out = np.zeros(n, bool)
+    held_out[order] = (np.arange(n) - first) % TRIAL_SHARE == TRIAL_SHARE - 1
+    return held_out
+
+
+def _possible_structure(structure: str, params: Params, samples: Samples, held_out: float) -> str:
+    """Return the structure to grow; "auto" needs samples to hold out, and no limit of edges."""
+    if structure not in STRUCTURES:
+        raise ValueError(f"structure must be one of {STRUCTURES}, got {structure!r}")
+    unlimited = params.ordering == "gain" and params.max_edges == Params.max_edges
+    if structure == "wide" and (held_out or not unlimited):
+        what = "validation_fraction" if unlimited else "max_edges or preset='paper'"
+        raise ValueError(f"structure='wide' cannot be combined with {what}")
+    enough = len(samples.X) // TRIAL_SHARE >= LEAST_HELD_OUT
+    if structure == "auto" and (held_out or not unlimited or not enough):
+        return "compact"
+    return structure
+
+
+def is_clearly_better(answers: NDArray, others: NDArray, test: "Scaled", transfer: int) -> bool:
+    """Do answers have lower costs than others, by more than two standard errors?
+
+    Classes must also be wrong less often, by as much.
+    """
+    from dirad.growth.wide import costs_of_answers, errors_of_answers
+
+    measures = [costs_of_answers]
+    if transfer != LINEAR:
+        measures.append(errors_of_answers)
+    weight = test.weight / max(float(test.weight.sum()), 1e-300)
+    for measure in measures:
+        drop = measure(others, test.targets, transfer) - measure(answers, test.targets, transfer)
+        mean = float(weight @ drop)
+        if not mean > CLEARLY * float(np.sqrt(weight**2 @ (drop - mean) ** 2)):
+            return False
+    return True
 
 
 def assembly(network: Network, last: History) -> History:

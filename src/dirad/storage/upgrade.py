@@ -66,11 +66,17 @@ def modernized(packed: Any) -> Any:
     if "edge_life" in new:
         new |= {"trimmed": None, "trimming": None}
     if "split_seed" in new:  # a fit that was stopped early: of one network, whose seed is drawn
-        new |= {"seeds": [0], "members": [], "transfer": 0, "compares": False, "on_trial": False}
+        new |= {
+            "seeds": [0],
+            "members": [],
+            "transfer": 0,
+            "structure": "compact",
+            "on_trial": False,
+        }
     if "input_spread_" in new:
         new["input_mean_"] = None
     if "node_removal" in new:
-        new |= {"gates": False, "wide": False, "edge_price": 0.0}
+        new |= {"gates": False, "edge_price": 0.0}
     return new
 
 

@@ -302,6 +302,13 @@ def costs_of_answers(answers: NDArray, targets: NDArray, transfer: int) -> NDArr
     return -logs.sum(axis=1)
 
 
+def errors_of_answers(answers: NDArray, targets: NDArray, transfer: int) -> NDArray[np.float64]:
+    """Return 1 for each sample whose most probable class is wrong, else 0."""
+    if transfer == LOGISTIC:
+        return ((answers > 0.5) != (targets > 0.5)).any(axis=1).astype(float)
+    return (answers.argmax(axis=1) != targets.argmax(axis=1)).astype(float)
+
+
 def total_cost(activation: NDArray, samples: Samples, transfer: int) -> float:
     """Return the weighted cost of all samples."""
     return float(samples.weight @ costs(activation, samples.targets, transfer))

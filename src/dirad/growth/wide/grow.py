@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dirad.growth.wide.draft import Draft, Samples, costs
+from dirad.growth.wide.draft import Draft, Samples, total_cost, transferred
 from dirad.growth.wide.scan import Bins, Search
 
 GROWTH_SAMPLES = 4000  # on which a network grows; its outputs are then solved on all samples
@@ -22,7 +22,7 @@ class WideFit(NamedTuple):
     """A wide network of the size that held-out samples ask for."""
 
     draft: Draft  # fitted to all samples
-    held_out_costs: NDArray[np.float64]  # of each held-out sample, by a network fitted to the rest
+    held_out_answers: NDArray[np.float64]  # (held out, outputs) by a network fitted to the rest
 
 
 def grow(
@@ -34,25 +34,26 @@ def grow(
     most_nodes: int,
     held_out: Samples | None = None,
 ) -> tuple[Draft, int, NDArray[np.float64]]:
-    """Grow a network; return it, the best number of nodes, and the costs of held-out samples."""
+    """Grow a network; return it, the best number of nodes, and its answers to held-out samples."""
     rng = np.random.default_rng(seed)
     if len(samples.inputs) > GROWTH_SAMPLES:
         rows = np.sort(rng.permutation(len(samples.inputs))[:GROWTH_SAMPLES])
         samples = samples.take(rows)
     draft = Draft(samples, transfer, decay, usable)
     bins = Bins(samples.inputs, usable, seed)
-    best, best_nodes, best_costs = np.inf, 0, np.empty(0)
+    best, best_nodes, best_answers = np.inf, 0, np.empty((0, samples.targets.shape[1]))
     while True:
         if held_out is not None:
-            found = costs(draft.respond(held_out.inputs), held_out.targets, transfer)
-            cost = float(held_out.weight @ found)
+            activation = draft.respond(held_out.inputs)
+            cost = total_cost(activation, held_out, transfer)
             if cost < (1.0 - LEAST_DROP) * best:
-                best, best_nodes, best_costs = cost, len(draft.nodes), found
+                best, best_nodes = cost, len(draft.nodes)
+                best_answers = transferred(activation, transfer)
             elif len(draft.nodes) > PATIENCE[0] * best_nodes + PATIENCE[1]:
                 break
         if len(draft.nodes) >= most_nodes or not grow_once(draft, bins):
             break
-    return draft, best_nodes, best_costs
+    return draft, best_nodes, best_answers
 
 
 def grow_once(draft: Draft, bins: Bins) -> int:
@@ -86,14 +87,14 @@ def fit_wide(
     with threadpool_limits(1, user_api="blas"):
         rest, test = samples.take(np.flatnonzero(~held_out)), samples.take(np.flatnonzero(held_out))
         arguments = (transfer, decay, usable, seed)
-        _, n_nodes, held_out_costs = grow(rest, *arguments, MOST_NODES, test)
+        _, n_nodes, answers = grow(rest, *arguments, MOST_NODES, test)
         draft, _, _ = grow(samples, *arguments, n_nodes)
         if len(samples.inputs) > GROWTH_SAMPLES:
             draft = on_all_samples(draft, samples)
         draft.solve(FINAL_STEPS, 1e-9)
         remove_negligible_edges(draft)
         draft.solve(FINAL_STEPS, 1e-9)
-    return WideFit(draft, held_out_costs)
+    return WideFit(draft, answers)
 
 
 def on_all_samples(draft: Draft, samples: Samples) -> Draft:

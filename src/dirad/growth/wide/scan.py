@@ -32,6 +32,7 @@ MOST_DEPTH = 4  # gates that a node multiplies
 SCALE = 0.25  # of term 0 of a new node
 LEAST_LEFT = 1e-4  # share of a feature that the present ones do not explain
 LEAST_OF_BEST = 0.3  # share of the best candidate's rate that others of the round need
+NEW_STEP = -2  # in place of a source: the step of the same candidate
 SIDES = ((-1, -1), (-1, 1), (1, -1), (1, 1))  # signs of the two gates of a corner
 
 
@@ -209,10 +210,11 @@ class Search:
         for place in largest(gains, 16):
             step, r, gate, c, side = (int(i) for i in np.unravel_index(place, gains.shape))
             first, second = int(inputs[step]), int(inputs[gate])
-            limits = (self.bins.thresholds[first], self.bins.thresholds[second])
+            step_at = float(self.bins.thresholds[first][places[step][r]])
+            gate_at = float(self.bins.thresholds[second][places[gate][c]])
             gates = (
-                Gate(CONSTANT, 0.0, SCALE, first, SIDES[side][0], limits[0][places[step][r]]),
-                Gate(-2, SCALE, SCALE**2, second, SIDES[side][1], limits[1][places[gate][c]]),
+                Gate(CONSTANT, 0.0, SCALE, first, SIDES[side][0], step_at),
+                Gate(NEW_STEP, SCALE, SCALE**2, second, SIDES[side][1], gate_at),
             )
             rate = float(gains[step, r, gate, c, side]) / (3 + self.n_outputs)
             found.append(Candidate(rate, gates, (CONSTANT, *sorted((first, second)))))
