@@ -154,10 +154,10 @@ METHODS: dict[str, Method] = {
     DIRAD: Method(
         _dirad,
         (
-            {},
-            {"committee": 4},
-            {"committee": 4, "max_edges": 100, "prior": 4.0},
-            {"committee": 4, "max_edges": 300, "prior": 4.0},
+            {"structure": "compact"},
+            {"structure": "wide"},
+            {"structure": "wide", "prior": 4.0},
+            {"structure": "wide", "prior": 4.0, "committee": 4},
         ),
     ),
     LINEAR: Method(_linear, tuple({"penalty": penalty} for penalty in (0.1, 1.0, 10.0, 100.0))),

@@ -59,6 +59,15 @@ def _renumbered(edges: NDArray, n_inputs: int, new_number: NDArray[np.int64]) ->
     return edges
 
 
+def _merged(edges: NDArray) -> NDArray:
+    """Return the edges, where several from a node to a term become one with the sum of weights."""
+    ends = np.stack([edges["source"], edges["term"]])
+    _, first, same = np.unique(ends, axis=1, return_index=True, return_inverse=True)
+    result = edges[first]
+    result["weight"] = np.bincount(same.ravel(), edges["weight"], len(first))
+    return result[np.argsort(first)]  # the order of the edges is kept
+
+
 def average_activations(networks: Sequence[Network]) -> Network:
     """Return one network whose output activations are the means of those of the networks."""
     first = networks[0]
@@ -84,7 +93,8 @@ def average_activations(networks: Sequence[Network]) -> Network:
         part["weight"][part["term"] < 2 * n_outputs] *= share
         result.edges[edge : edge + len(part)] = part
         unit, edge = unit + len(hidden), edge + len(part)
-    result.counts[N_UNITS], result.counts[N_EDGES] = unit, edge
+    result = result._replace(edges=_merged(result.edges))
+    result.counts[N_UNITS], result.counts[N_EDGES] = unit, len(result.edges)
     return result
 
 
