@@ -8,6 +8,7 @@ import numpy as np
 
 from dirad.core.compilation import kernel
 from dirad.core.network import N_EDGES, N_INPUTS, N_OUTPUTS, N_UNITS
+from dirad.core.order import rebuild
 from dirad.core.potential import (
     edge_gradients,
     edge_potentials,
@@ -22,6 +23,13 @@ from dirad.growth.priority import grow_unrestricted, grow_v1
 from dirad.growth.products import MAX_ORDER
 from dirad.growth.removal import prune_zero_edges_and_dead_units
 from dirad.growth.saliency import fade_weakest
+from dirad.growth.shared_layer import (
+    build_shared_layer,
+    count_layer_edges,
+    count_shared_nodes,
+    has_significant_source,
+    wants_shared_layer,
+)
 from dirad.growth.simplification import replace_linear_nodes
 from dirad.growth.stabilization import (
     apply_patience,
@@ -43,6 +51,7 @@ from dirad.growth.state import (
     count_hidden,
     has_room,
 )
+from dirad.growth.thinning import add_input_noise, is_thinning_round, limit_samples, thin
 from dirad.growth.trimming import (
     begin_settling,
     must_settle,
@@ -55,8 +64,9 @@ from dirad.growth.update import (
     move_gains,
     move_weights_and_biases,
     perturb_zero_weight_gradients,
+    thinning_length,
 )
-from dirad.history import EXCHANGING, GROWING, SETTLING, STABLE, TRIMMING
+from dirad.history import EXCHANGING, GROWING, SETTLING, STABLE, THINNING, TRIMMING
 
 MAX_RESERVED_INPUTS = 256  # inputs that one round may connect to every output
 
@@ -73,6 +83,7 @@ def run(state, scratch, wide, data, params, stop, error, edges, hidden):
         if not has_capacity_for_step(state, scratch.log, params):
             return FULL
         draw_batch(state, scratch.work, data, params)
+        add_input_noise(state, scratch.work, params)
         i = state.clock[STEP] - first
         error[i] = take_step(state, scratch, params)
         if is_structure_round(state, params):
@@ -120,6 +131,8 @@ def is_structure_round(state, params):
     phase = state.clock[PHASE]
     if params.ordering != GAIN or phase in (SETTLING, STABLE):
         return False
+    if phase == THINNING:
+        return is_thinning_round(state, params)
     if phase == TRIMMING:
         return (state.clock[STEP] + 1 - state.clock[PHASE_START]) % TRIM_INTERVAL == 0
     return (state.clock[STEP] + 1) % params.interval == 0
@@ -129,8 +142,18 @@ def is_structure_round(state, params):
 def structure_round(state, plan, wide, log, params):
     """Run a round of growth, exchange or trimming, on the batch in `wide`."""
     net = state.network
+    if state.clock[PHASE] == THINNING:
+        limit_samples(wide)
     forward(net, plan, wide)
     backward(net, plan, wide, params.cost, params.acceptable_mismatch)
+    if state.clock[PHASE] == THINNING:
+        thin(state, plan, wide, log, params)
+        return
+    if wants_shared_layer(state, params) and has_significant_source(net, wide, params):
+        build_shared_layer(state, plan, log, params)
+        rebuild(net, plan)
+        enter_phase(state, log, THINNING)
+        return
     if state.clock[PHASE] == TRIMMING:
         trim(state, plan, wide, log, params)
         return
@@ -209,11 +232,15 @@ def advance_phase_and_clock(state, plan, wide, log, params):
             else:
                 apply_patience(state, plan, log, params)
     elif (
-        clock[PHASE] != SETTLING and clock[PHASE] != STABLE and clock[STEP] + 1 >= params.max_steps
+        clock[PHASE] not in (SETTLING, STABLE, THINNING) and clock[STEP] + 1 >= params.max_steps
     ):
         begin_settling(state, plan, wide, log, params)
-    settled = clock[STEP] + 1 - clock[PHASE_START] >= params.settle_steps
-    if clock[PHASE] == SETTLING and settled and not is_any_edge_fading(state):
+    length = 1 << 60
+    if clock[PHASE] == SETTLING:
+        length = params.settle_steps
+    elif clock[PHASE] == THINNING:
+        length = thinning_length(state, params)
+    if clock[STEP] + 1 - clock[PHASE_START] >= length and not is_any_edge_fading(state):
         if params.edge_price > 0.0:
             replace_linear_nodes(state, plan, log, params)
         enter_phase(state, log, STABLE)
@@ -230,6 +257,9 @@ def has_capacity_for_step(state, log, params):
     if params.ordering == UNRESTRICTED:
         edges, units = net.counts[N_EDGES], net.counts[N_UNITS]
         return has_room(state, log, edges, edges + 2 * units)
+    if wants_shared_layer(state, params):
+        nodes = count_shared_nodes(params)
+        return has_room(state, log, nodes, count_layer_edges(net, params))
     edges = count_edges(net)
     few = max(2 * MAX_ORDER, int(params.growth_rate * edges))
     if params.breadth > 0:
