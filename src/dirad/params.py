@@ -114,9 +114,10 @@ class Params:
 
     # --- nodes shared by several outputs (ordering = "gain", where max_edges is given)
     shared_nodes: int = 0  # most nodes of the layer that all outputs share; 0: no such layer
-    thinning_steps: int = 12_000  # steps in which its edges are thinned to max_edges
-    thinning_gamma: float = 0.005  # γ at the first of them; it falls to 0
-    input_noise: float = 0.3  # on the inputs meanwhile, in standard deviations
+    thinning_steps: int = 16_000  # steps in which its edges are thinned to max_edges
+    thinning_gamma: float = 0.01  # γ at the first of them; it falls to 0
+    thinning_prior: float = 10.0  # `prior` meanwhile
+    input_noise: float = 0.4  # on the inputs meanwhile, in standard deviations
 
     # --- limits and arithmetic
     max_edges: int = 1_000_000  # growth stops here
@@ -175,7 +176,7 @@ PRESETS: dict[str, Params] = {
         term_0_bias=True,
         overshoot=2.0,
         swaps=8,
-        shared_nodes=64,
+        shared_nodes=100,
         settle_steps=4000,
         max_steps=20_000,
     ),

@@ -20,8 +20,11 @@ from dirad.growth.state import GAIN, N_SAMPLES, PHASE, SEED, write_event
 from dirad.history import GATE, GROWING
 
 LEAST_OUTPUTS = 3  # fewer share little
-LEAST_EDGES_PER_OUTPUT = 15  # with fewer, single edges and products are worth more than nodes
+LEAST_INPUTS = 50  # with fewer, thresholds on single inputs and their products are worth more
+LEAST_EDGES = 200  # of max_edges: with fewer, each edge should be chosen by its own evidence
+LEAST_EDGES_PER_OUTPUT = 20
 LEAST_SAMPLES_PER_EDGE = 5  # with fewer, every edge has to be significant
+SIGNIFICANCE = 1e-3  # probability that a layer is built though inputs and outputs are independent
 LEAST_STEPS = 1000  # of max_steps
 EDGES_PER_NODE = 16  # share of max_edges for which a node is built
 MOST_EDGES = 60_000  # that a layer begins with
@@ -39,7 +42,8 @@ def wants_shared_layer(state, params):
         and state.clock[PHASE] == GROWING
         and net.counts[N_EDGES] == 0
         and outputs >= LEAST_OUTPUTS
-        and params.max_edges >= LEAST_EDGES_PER_OUTPUT * outputs
+        and count_usable_inputs(net) >= LEAST_INPUTS
+        and params.max_edges >= max(LEAST_EDGES, LEAST_EDGES_PER_OUTPUT * outputs)
         and state.clock[N_SAMPLES] >= LEAST_SAMPLES_PER_EDGE * params.max_edges
         and params.max_steps > LEAST_STEPS
     )
@@ -76,10 +80,10 @@ def count_layer_edges(net, params):
 
 
 @kernel
-def has_significant_source(net, work, params):
+def has_significant_source(net, work):
     """Is there an input whose covariance with an output's gradient cannot be chance?"""
     n, n_inputs = work.width[0], net.counts[N_INPUTS]
-    least = needed_evidence(n_inputs, params.significance)
+    least = needed_evidence(n_inputs * net.counts[N_OUTPUTS], SIGNIFICANCE)
     for u in range(net.counts[N_OUTPUTS]):
         delta = work.delta[2 * u]
         for s in range(n_inputs):

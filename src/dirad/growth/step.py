@@ -149,7 +149,7 @@ def structure_round(state, plan, wide, log, params):
     if state.clock[PHASE] == THINNING:
         thin(state, plan, wide, log, params)
         return
-    if wants_shared_layer(state, params) and has_significant_source(net, wide, params):
+    if wants_shared_layer(state, params) and has_significant_source(net, wide):
         build_shared_layer(state, plan, log, params)
         rebuild(net, plan)
         enter_phase(state, log, THINNING)
@@ -231,9 +231,7 @@ def advance_phase_and_clock(state, plan, wide, log, params):
                 end_growth_phase(state, log, params)
             else:
                 apply_patience(state, plan, log, params)
-    elif (
-        clock[PHASE] not in (SETTLING, STABLE, THINNING) and clock[STEP] + 1 >= params.max_steps
-    ):
+    elif clock[PHASE] not in (SETTLING, STABLE, THINNING) and clock[STEP] + 1 >= params.max_steps:
         begin_settling(state, plan, wide, log, params)
     length = 1 << 60
     if clock[PHASE] == SETTLING:
@@ -261,6 +259,8 @@ def has_capacity_for_step(state, log, params):
         nodes = count_shared_nodes(params)
         return has_room(state, log, nodes, count_layer_edges(net, params))
     edges = count_edges(net)
+    if state.clock[PHASE] == THINNING:
+        return has_room(state, log, net.counts[N_UNITS], max(edges, params.max_edges))
     few = max(2 * MAX_ORDER, int(params.growth_rate * edges))
     if params.breadth > 0:
         few = max(

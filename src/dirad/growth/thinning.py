@@ -22,7 +22,7 @@ from dirad.growth.edge_generation import generate_edge
 from dirad.growth.evidence import product_evidence
 from dirad.growth.gates import standard_deviation
 from dirad.growth.shared_layer import count_layer_edges
-from dirad.growth.state import PHASE, PHASE_START, SEED, STEP, has_room
+from dirad.growth.state import PHASE, PHASE_START, SEED, STEP
 from dirad.growth.update import thinning_length
 from dirad.history import THINNING
 
@@ -93,7 +93,7 @@ def thin(state, plan, work, log, params):
     share = EXCHANGED_SHARE * 0.5 * (1.0 + math.cos(math.pi * done))
     exchanged = int(share * params.max_edges)
     alive = fade_least_magnitudes(state, work, keep - exchanged)
-    add_most_evident(state, plan, work, log, keep - alive, params)
+    add_most_evident(state, plan, work, log, min(keep - alive, params.max_edges), params)
 
 
 @kernel
@@ -135,15 +135,15 @@ def add_most_evident(state, plan, work, log, count, params):
     take much longer and, as edges are exchanged again and again, select no better.
     """
     net = state.network
-    evidence = edge_evidences(net, plan, work)
-    flat = evidence.reshape(-1)
     if count <= 0:
         return 0
+    evidence = edge_evidences(net, plan, work)
+    flat = evidence.reshape(-1)
     least = max(kth_largest(flat, min(count, flat.shape[0])), 1e-300)
     n_nodes = evidence.shape[1]
     added = 0
     for i in range(flat.shape[0]):
-        if flat[i] >= least and added < count and has_room(state, log, 0, 1):
+        if flat[i] >= least and added < count:
             generate_edge(state, plan, log, i % n_nodes, i // n_nodes, 0.0, params.refraction)
             added += 1
     rebuild(net, plan)
@@ -154,7 +154,8 @@ def add_most_evident(state, plan, work, log, count, params):
 def edge_evidences(net, plan, work):
     """Return G of every edge that could be added, (terms, nodes); 0 where there is one.
 
-    A node of the layer may feed outputs, and later nodes, so that no edge closes a cycle.
+    Nodes of the layer feed outputs only, so that no edge closes a cycle. Edges among them
+    were tried, and made no difference on MNIST.
     """
     n_inputs, n_units, n = net.counts[N_INPUTS], net.counts[N_UNITS], work.width[0]
     found = np.zeros((2 * n_units, n_inputs + n_units))
@@ -174,15 +175,11 @@ def edge_evidences(net, plan, work):
             if s < n_inputs:
                 allowed = net.usable[s]
             else:
-                allowed = net.units[s - n_inputs].kind == MODULATORY and (
-                    net.units[u].kind == OUTPUT or (DEEP and s - n_inputs < u)
-                )
+                shared = net.units[s - n_inputs].kind == MODULATORY
+                allowed = shared and net.units[u].kind == OUTPUT
             if allowed:
                 found[t, s] = product_evidence(delta, square, work.state[s], n)
     return found
-
-
-DEEP = False
 
 
 @kernel

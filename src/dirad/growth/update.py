@@ -98,7 +98,8 @@ def move_weights(state, potential, correction, params):
     """
     net = state.network
     step_size = learning_rate(state, params)
-    shrink = params.prior / max(state.clock[N_SAMPLES], DECAY_SAMPLE_FLOOR)
+    prior = params.thinning_prior if state.clock[PHASE] == THINNING else params.prior
+    shrink = prior / max(state.clock[N_SAMPLES], DECAY_SAMPLE_FLOOR)
     for e in range(net.counts[N_EDGES]):
         edge, life = net.edges[e], state.edge_life[e]
         if edge.source < 0 or edge.frozen:
