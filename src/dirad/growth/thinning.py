@@ -116,7 +116,7 @@ def fade_least_magnitudes(state, work, keep):
             alive += 1
     if alive <= keep:
         return alive
-    least = kth_largest(magnitude, keep)
+    least = kth_largest(magnitude, max(keep, 1))
     left = 0
     for e in range(n_edges):
         if magnitude[e] >= 0.0:
