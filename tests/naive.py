@@ -446,6 +446,42 @@ def saliency(own, delta, i, w):
     return 0.5 * w**2 / np.linalg.inv(fisher(own, delta))[i, i]
 
 
+# ------------------------------------------------------------------ thinning
+
+
+def edges_left(net, spread, keep, fading):
+    """Return the `keep` edges of the largest |w|·(deviation of the source) that do not fade."""
+    found = [e for e in net.edges if e not in fading]
+    found.sort(key=lambda e: -abs(net.edges[e].weight) * spread[net.edges[e].source])
+    return set(found[:keep])
+
+
+def possible_edges(net, all_states, all_deltas):
+    """Return {(source, term): G} of every edge that a round of thinning may add."""
+    found = {}
+    for u, unit in net.units.items():
+        sources = [s for s in range(net.n_inputs) if net.usable[s]]
+        if unit.kind == "output":
+            sources += [net.n_inputs + v for v, one in net.units.items() if one.kind != "output"]
+        for t in terms_of(net, u):
+            delta = np.array([one[t] for one in all_deltas])
+            for s in sources:
+                if all((e.source, e.term) != (s, t) for e in net.edges.values()):
+                    row = np.array([one[s] for one in all_states])
+                    found[s, t] = product_evidence([], delta, [row])
+    return found
+
+
+def noisy(row, size, seed, purpose, step, s):
+    """Return an input's row with ±size added to every sample, a random bit each."""
+    words = -(-len(row) // 64)
+    result = []
+    for m, x in enumerate(row):
+        bit = bits(seed, purpose, step, s * words + m // 64) >> (m % 64) & 1
+        result.append(x - size if bit else x + size)
+    return result
+
+
 # ------------------------------------------------------------------ how parameters move
 
 

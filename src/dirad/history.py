@@ -17,8 +17,8 @@ KIND_NAMES = (
 )  # fmt: skip
 
 # Phases of adaptation, as found in PHASE events.
-GROWING, EXCHANGING, SETTLING, STABLE, TRIMMING = 0, 1, 2, 3, 4
-PHASE_NAMES = ("growing", "exchanging", "settling", "stable", "trimming")
+GROWING, EXCHANGING, SETTLING, STABLE, TRIMMING, THINNING = 0, 1, 2, 3, 4, 5
+PHASE_NAMES = ("growing", "exchanging", "settling", "stable", "trimming", "thinning")
 
 Topology = dict[int, tuple[int, int]]  # edge -> (source, term)
 Effect = dict[int, tuple[int, int] | None]  # edge -> its new source and term; None: it is removed

@@ -112,6 +112,13 @@ class Params:
     swap_share: float = 0.2  # share of edges exchanged in the first of them
     fading: float = 0.7  # factor per step on the weight of an edge that is being removed
 
+    # --- nodes shared by several outputs (ordering = "gain", where max_edges is given)
+    shared_nodes: int = 0  # most nodes of the layer that all outputs share; 0: no such layer
+    thinning_steps: int = 16_000  # steps in which its edges are thinned to max_edges
+    thinning_gamma: float = 0.01  # γ at the first of them; it falls to 0
+    thinning_prior: float = 10.0  # `prior` meanwhile
+    input_noise: float = 0.4  # on the inputs meanwhile, in standard deviations
+
     # --- limits and arithmetic
     max_edges: int = 1_000_000  # growth stops here
     max_hidden: int = 1_000_000
@@ -169,6 +176,7 @@ PRESETS: dict[str, Params] = {
         term_0_bias=True,
         overshoot=2.0,
         swaps=8,
+        shared_nodes=100,
         settle_steps=4000,
         max_steps=20_000,
     ),

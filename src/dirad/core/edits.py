@@ -5,19 +5,29 @@ from dirad.core.network import FREE, MODULATORY, N_EDGES, N_UNITS
 
 
 @kernel
-def new_edge(net, source, term, weight):
-    """Place an edge; return its number (the lowest free place)."""
-    e = net.counts[N_EDGES]
+def lowest_free_edge(net):
+    """Return the lowest free place for an edge."""
     for place in range(net.counts[N_EDGES]):
         if net.edges[place].source < 0:
-            e = place
-            break
-    if e == net.counts[N_EDGES]:
-        net.counts[N_EDGES] += 1
+            return place
+    return net.counts[N_EDGES]
+
+
+@kernel
+def put_edge(net, e, source, term, weight):
+    """Write an edge into the free place e."""
+    net.counts[N_EDGES] = max(net.counts[N_EDGES], e + 1)
     net.edges[e].source = source
     net.edges[e].term = term
     net.edges[e].weight = weight
     net.edges[e].frozen = 0
+
+
+@kernel
+def new_edge(net, source, term, weight):
+    """Place an edge; return its number (the lowest free place)."""
+    e = lowest_free_edge(net)
+    put_edge(net, e, source, term, weight)
     return e
 
 

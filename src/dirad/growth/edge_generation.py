@@ -1,7 +1,7 @@
 """The first generative process: a new in-edge of weight 0, from the best-aligned source."""
 
 from dirad.core.compilation import kernel
-from dirad.core.edits import new_edge, new_unit
+from dirad.core.edits import lowest_free_edge, new_unit, put_edge
 from dirad.core.network import FREE, MODULATORY, N_INPUTS, N_UNITS, OUTPUT
 from dirad.core.order import CHANGED, mark_descendants
 from dirad.core.potential import bias_exhausted, edge_exhausted
@@ -14,8 +14,15 @@ from dirad.history import EDGE, GATE
 @kernel
 def generate_edge(state, plan, log, source, term, weight, refraction):
     """Add the edge source → term; with weight 0 it changes no response. Return its number."""
-    net = state.network
-    e = new_edge(net, source, term, weight)
+    e = lowest_free_edge(state.network)
+    place_edge(state, plan, log, e, source, term, weight, refraction)
+    return e
+
+
+@kernel
+def place_edge(state, plan, log, e, source, term, weight, refraction):
+    """Add the edge source → term in the free place e."""
+    put_edge(state.network, e, source, term, weight)
     now = state.clock[STEP]
     state.edge_life[e].born = now
     state.edge_life[e].rest = now + refraction
@@ -25,7 +32,24 @@ def generate_edge(state, plan, log, source, term, weight, refraction):
     state.unit_life[term // 2].rest = now + refraction
     write_event(state, log, EDGE, e, source, term, -1, -1, weight)
     plan.status[CHANGED] = 1
-    return e
+
+
+@kernel
+def new_node(state, gain, offset, gate_bias, refraction):
+    """Add a modulatory node without edges, with the biases of its two terms.
+
+    Return its unit number.
+    """
+    net = state.network
+    now = state.clock[STEP]
+    u = new_unit(net, gain, gate_bias)
+    net.bias[u, 0] = offset
+    state.unit_life[u].born = now
+    state.unit_life[u].rest = now + refraction
+    for t in range(2):
+        state.bias_mean[u, t] = 0.0
+        state.bias_square[u, t] = 0.0
+    return u
 
 
 @kernel
@@ -34,15 +58,7 @@ def new_gate(state, plan, log, source, threshold, sign, gain, offset, params):
 
     Return its unit number.
     """
-    net = state.network
-    now = state.clock[STEP]
-    u = new_unit(net, gain, -sign * threshold)
-    net.bias[u, 0] = offset
-    state.unit_life[u].born = now
-    state.unit_life[u].rest = now + params.refraction
-    for t in range(2):
-        state.bias_mean[u, t] = 0.0
-        state.bias_square[u, t] = 0.0
+    u = new_node(state, gain, offset, -sign * threshold, params.refraction)
     generate_edge(state, plan, log, source, 2 * u + 1, sign, params.refraction)
     write_event(state, log, GATE, -1, source, 2 * u + 1, u, -1, threshold)
     return u

@@ -7,12 +7,13 @@ orderings a third (`paper_step.py`), so that a fit compiles only what it uses.
 """
 
 from dirad.core.compilation import kernel
-from dirad.core.network import N_EDGES, N_INPUTS, N_OUTPUTS
+from dirad.core.network import N_EDGES, N_INPUTS, N_OUTPUTS, N_UNITS
 from dirad.core.potential import edge_gradients, term_gradients
 from dirad.core.propagate import backward, forward, mean_cost
 from dirad.growth.batches import draw_batch
 from dirad.growth.products import MAX_ORDER
 from dirad.growth.removal import prune_zero_edges_and_dead_units
+from dirad.growth.shared_layer import count_layer_edges, count_shared_nodes, wants_shared_layer
 from dirad.growth.stabilization import record_error_and_best
 from dirad.growth.state import (
     PHASE,
@@ -22,13 +23,15 @@ from dirad.growth.state import (
     count_hidden,
     has_room,
 )
+from dirad.growth.thinning import add_input_noise, is_thinning_round
 from dirad.growth.update import (
     TRIM_INTERVAL,
     move_gains,
     move_weights_and_biases,
     perturb_zero_weight_gradients,
+    thinning_length,
 )
-from dirad.history import SETTLING, STABLE, TRIMMING
+from dirad.history import SETTLING, STABLE, THINNING, TRIMMING
 
 MAX_RESERVED_INPUTS = 256  # inputs that one round may connect to every output
 
@@ -47,6 +50,7 @@ def run_steps(state, scratch, data, params, stop, error, edges, hidden):
         if not has_capacity_for_step(state, scratch.log, params):
             return FULL
         draw_batch(state, scratch.work, data, params)
+        add_input_noise(state, scratch.work, params)
         i = state.clock[STEP] - first
         error[i] = take_step(state, scratch, params)
         if is_structure_round(state, params) or is_end_of_phase(state, params):
@@ -96,6 +100,8 @@ def is_structure_round(state, params):
     phase = state.clock[PHASE]
     if phase in (SETTLING, STABLE):
         return False
+    if phase == THINNING:
+        return is_thinning_round(state, params)
     if phase == TRIMMING:
         return (state.clock[STEP] + 1 - state.clock[PHASE_START]) % TRIM_INTERVAL == 0
     return (state.clock[STEP] + 1) % params.interval == 0
@@ -103,17 +109,23 @@ def is_structure_round(state, params):
 
 @kernel
 def is_end_of_phase(state, params):
-    """Must settling begin after this step, or does it end?"""
-    if state.clock[PHASE] == SETTLING:
+    """Must settling begin after this step, or is the network settled?"""
+    if state.clock[PHASE] in (SETTLING, THINNING):
         return is_settled(state, params)
     return state.clock[STEP] + 1 >= params.max_steps
 
 
 @kernel
 def is_settled(state, params):
-    """Is settling over after this step? Not before all fading edges are gone."""
-    long_enough = state.clock[STEP] + 1 - state.clock[PHASE_START] >= params.settle_steps
-    return state.clock[PHASE] == SETTLING and long_enough and not is_any_edge_fading(state)
+    """Is the last phase over after this step? Not before all fading edges are gone."""
+    if state.clock[PHASE] == SETTLING:
+        length = params.settle_steps
+    elif state.clock[PHASE] == THINNING:
+        length = thinning_length(state, params)
+    else:
+        return False
+    long_enough = state.clock[STEP] + 1 - state.clock[PHASE_START] >= length
+    return long_enough and not is_any_edge_fading(state)
 
 
 @kernel
@@ -129,7 +141,12 @@ def is_any_edge_fading(state):
 def has_capacity_for_step(state, log, params):
     """Have the arrays room for everything that one step and a round may add?"""
     net = state.network
+    if wants_shared_layer(state, params):
+        nodes = count_shared_nodes(params)
+        return has_room(state, log, nodes, count_layer_edges(net, params))
     edges = count_edges(net)
+    if state.clock[PHASE] == THINNING:
+        return has_room(state, log, net.counts[N_UNITS], max(edges, params.max_edges))
     few = max(2 * MAX_ORDER, int(params.growth_rate * edges))
     if params.breadth > 0:
         few = max(

@@ -6,10 +6,16 @@ A round of growth, exchange or trimming sees one larger batch, and completes the
 import numpy as np
 
 from dirad.core.compilation import kernel
+from dirad.core.order import rebuild
 from dirad.core.propagate import backward, forward
 from dirad.growth.batches import draw_growth_batch
 from dirad.growth.gain import grow_by_gain, rounds_for_all_outputs
 from dirad.growth.saliency import fade_weakest
+from dirad.growth.shared_layer import (
+    build_shared_layer,
+    has_significant_source,
+    wants_shared_layer,
+)
 from dirad.growth.simplification import replace_linear_nodes
 from dirad.growth.stabilization import enter_phase
 from dirad.growth.state import (
@@ -21,6 +27,7 @@ from dirad.growth.state import (
     count_edges,
 )
 from dirad.growth.step import is_settled, is_structure_round
+from dirad.growth.thinning import limit_samples, thin
 from dirad.growth.trimming import (
     begin_settling,
     must_settle,
@@ -28,7 +35,7 @@ from dirad.growth.trimming import (
     trim,
     try_to_begin_trimming,
 )
-from dirad.history import EXCHANGING, GROWING, SETTLING, STABLE, TRIMMING
+from dirad.history import EXCHANGING, GROWING, SETTLING, STABLE, THINNING, TRIMMING
 
 
 @kernel
@@ -45,8 +52,18 @@ def complete_step(state, plan, wide, data, log, params):
 def structure_round(state, plan, wide, log, params):
     """Run a round of growth, exchange or trimming, on the batch in `wide`."""
     net = state.network
+    if state.clock[PHASE] == THINNING:
+        limit_samples(wide)
     forward(net, plan, wide)
     backward(net, plan, wide, params.cost, params.acceptable_mismatch)
+    if state.clock[PHASE] == THINNING:
+        thin(state, plan, wide, log, params)
+        return
+    if wants_shared_layer(state, params) and has_significant_source(net, wide):
+        build_shared_layer(state, plan, log, params)
+        rebuild(net, plan)
+        enter_phase(state, log, THINNING)
+        return
     if state.clock[PHASE] == TRIMMING:
         trim(state, plan, wide, log, params)
         return
@@ -109,7 +126,7 @@ def exchange_edges(state, plan, wide, log, params, edges):
 def advance_phase(state, plan, wide, log, params):
     """Change the phase where its end is reached."""
     clock = state.clock
-    if clock[PHASE] not in (SETTLING, STABLE) and clock[STEP] + 1 >= params.max_steps:
+    if clock[PHASE] not in (SETTLING, STABLE, THINNING) and clock[STEP] + 1 >= params.max_steps:
         begin_settling(state, plan, wide, log, params)
     if is_settled(state, params):
         if params.edge_price > 0.0:

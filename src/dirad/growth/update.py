@@ -7,7 +7,7 @@ from dirad.core.network import MODULATORY, N_EDGES, N_UNITS, OUTPUT
 from dirad.core.potential import total_weight
 from dirad.core.random import PERTURBATION, normal
 from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, SEED, STEP
-from dirad.history import SETTLING, TRIMMING
+from dirad.history import SETTLING, THINNING, TRIMMING
 
 # Params.optimizer and Params.K_rule as numbers.
 SGD, ADAM = 0, 1
@@ -22,16 +22,26 @@ GAIN_RANGE = (1.0, 100.0)  # range of |K| where K follows 1/w
 
 
 @kernel
+def thinning_length(state, params):
+    """Number of steps that the phase of thinning takes."""
+    return max(1, min(params.thinning_steps, params.max_steps - state.clock[PHASE_START]))
+
+
+@kernel
 def learning_rate(state, params):
     """Return γ: constant during growth, annealed along a half cosine while settling.
 
-    In every round of trimming it is annealed as well, so that networks can be compared.
+    While thinning, and in every round of trimming, it is annealed as well. Thinning has its
+    own γ.
     """
     since = state.clock[STEP] - state.clock[PHASE_START]
     if state.clock[PHASE] == TRIMMING:
         done = (since % TRIM_INTERVAL) / TRIM_INTERVAL
         return TRIM_RATE * params.gamma * 0.5 * (1.0 + math.cos(math.pi * min(done, 1.0)))
-    elif state.clock[PHASE] == SETTLING:
+    if state.clock[PHASE] == THINNING:
+        done = since / thinning_length(state, params)
+        return params.thinning_gamma * 0.5 * (1.0 + math.cos(math.pi * min(done, 1.0)))
+    if state.clock[PHASE] == SETTLING:
         done = since / max(params.settle_steps, 1)
     else:
         return params.gamma
@@ -88,7 +98,8 @@ def move_weights(state, potential, correction, params):
     """
     net = state.network
     step_size = learning_rate(state, params)
-    shrink = params.prior / max(state.clock[N_SAMPLES], DECAY_SAMPLE_FLOOR)
+    prior = params.thinning_prior if state.clock[PHASE] == THINNING else params.prior
+    shrink = prior / max(state.clock[N_SAMPLES], DECAY_SAMPLE_FLOOR)
     for e in range(net.counts[N_EDGES]):
         edge, life = net.edges[e], state.edge_life[e]
         if edge.source < 0 or edge.frozen:

@@ -88,7 +88,7 @@ def weight_decay_for(params: Params, n_samples: int) -> float:
 
 
 # Gates that are almost constant would have tiny spreads, by which L1 would divide.
-WITHOUT_GATES = preset("default", gates=False, edge_price=0.0)
+WITHOUT_GATES = preset("default", gates=False, edge_price=0.0, shared_nodes=0)
 
 PRESETS: dict[str, Settings] = {
     "paper": Settings(),
