@@ -70,6 +70,8 @@ class Growth:
     """Largest number of edges [default: as many as improve the network]."""
     committee: PositiveInt = 1
     """Networks that are grown and averaged: larger, and more accurate where data are noisy."""
+    structure: Literal["auto", "compact", "wide"] = "auto"
+    """A compact network, a wide one (larger; often better on noisy tables), or the better of both."""
     test: Annotated[float | None, Parameter(validator=Number(gte=0, lt=1))] = None
     """Share of the rows that are only used for testing; 0 for none [default: 0.2]."""
     seed: NaturalInt = 0
@@ -182,6 +184,8 @@ def _check_continual_options(columns: Columns, growth: Growth) -> None:
         )
     if growth.committee > 1:
         raise Usage("--committee: --continual grows a network for every task, not several")
+    if growth.structure != "auto":
+        raise Usage("--structure: the networks of --continual are compact")
     if growth.test is not None:
         raise Usage(
             "--test: a stream sets no rows aside; instead, each batch is predicted before it is "
@@ -243,6 +247,7 @@ def _fit_network(job: Job, model: Any, growth: Growth, test: float) -> None:
         preset=growth.preset,
         max_edges=growth.max_edges,
         committee=growth.committee,
+        structure=growth.structure,
         random_state=growth.seed,
     )
     if model is None:

@@ -33,7 +33,7 @@ STRUCTURES = ("auto", "compact", "wide")
 TRIAL_SHARE = 6  # one sample in so many is held out to compare a compact and a wide network
 LEAST_HELD_OUT = 10  # samples; with fewer only a compact network is grown
 CLEARLY = 2.0  # standard errors by which a wide network must be better
-TRIAL_SETTLE_STEPS, TRIAL_STEPS = 500, 6000  # of the compact network that is only compared
+TRIAL_SETTLE_STEPS = 1000  # of the compact network that is only compared
 
 
 class Scale:
@@ -216,10 +216,8 @@ class Fit:
         """
         scaled, held_out = self._scaled(samples), held_out_rows(samples, self.seeds[0])
         rest, test = scaled.take(np.flatnonzero(~held_out)), scaled.take(np.flatnonzero(held_out))
-        params = self.params.replace(
-            settle_steps=min(TRIAL_SETTLE_STEPS, self.params.settle_steps),
-            max_steps=min(TRIAL_STEPS, self.params.max_steps),
-        )
+        steps = min(TRIAL_SETTLE_STEPS, self.params.settle_steps)
+        params = self.params.replace(settle_steps=steps)
         load_kernels(params, verbose)
         state = self.state.copy()
         state.clock[N_SAMPLES] = len(rest.inputs)

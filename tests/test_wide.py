@@ -1,0 +1,325 @@
+"""Wide networks: the search against brute force, outputs against scikit-learn, and estimators."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_wine, make_moons
+from sklearn.linear_model import LogisticRegression, Ridge
+from threadpoolctl import threadpool_limits
+
+import dirad
+from dirad import DIRADClassifier, DIRADRegressor
+from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX
+from dirad.estimators.fitting import Samples as Given
+from dirad.estimators.fitting import held_out_rows, is_clearly_better
+from dirad.growth.wide import Samples, costs_of_answers, errors_of_answers, fit_wide
+from dirad.growth.wide.draft import CONSTANT, Draft, Gate, transferred
+from dirad.growth.wide.grow import grow, remove_negligible_edges
+from dirad.growth.wide.scan import (
+    BINS,
+    SIDES,
+    Bins,
+    Search,
+    corner_gain,
+    projected_gain,
+    thresholds,
+)
+from dirad.inference import respond
+
+TRANSFERS = (LINEAR, LOGISTIC, SOFTMAX)
+
+
+def problem(transfer, n=240, n_inputs=4, seed=0):
+    """Return samples whose targets depend on thresholds and on a product."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_inputs))
+    z = 2.0 * (X[:, 0] > 0.3) - X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=n)
+    if transfer == LINEAR:
+        targets = np.stack([z, z**2], axis=1)
+    elif transfer == LOGISTIC:
+        targets = (z > np.median(z))[:, None].astype(float)
+    else:
+        targets = np.eye(3)[np.digitize(z, np.quantile(z, [0.33, 0.67]))]
+    return Samples(X, targets, rng.uniform(0.5, 1.5, n))
+
+
+def new_draft(transfer, decay=2.0, **options):
+    samples = problem(transfer, **options)
+    return Draft(samples, transfer, decay, np.ones(samples.inputs.shape[1], bool))
+
+
+def test_outputs_are_those_of_ridge_regression():
+    draft = new_draft(LINEAR, decay=3.0)
+    draft.solve(20, 0.0)
+    ridge = Ridge(alpha=3.0).fit(*draft.samples[:2], sample_weight=draft.samples.weight)
+    np.testing.assert_allclose(draft.weights.T, ridge.coef_, atol=1e-4)
+    np.testing.assert_allclose(draft.bias, ridge.intercept_, atol=1e-4)
+
+
+def test_outputs_are_those_of_logistic_regression():
+    draft = new_draft(LOGISTIC, decay=3.0)
+    draft.solve(30, 0.0)
+    X, targets, weight = draft.samples
+    logistic = LogisticRegression(C=1 / 3.0, tol=1e-10, max_iter=1000)
+    logistic.fit(X, targets[:, 0], sample_weight=weight)
+    np.testing.assert_allclose(draft.weights.T, logistic.coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("transfer", TRANSFERS)
+def test_solved_outputs_have_no_gradient_left(transfer):
+    draft, _, _ = grow(problem(transfer), transfer, 2.0, np.ones(4, bool), 0, 6)
+    draft.solve(60, 0.0)
+    design = draft.design()
+    residual = (draft.answers() - draft.samples.targets) * draft.samples.weight[:, None]
+    gradient = design.T @ residual
+    gradient[1:] += draft.decay * draft.weights
+    assert np.abs(gradient).max() < 1e-2
+
+
+@pytest.mark.parametrize("transfer", TRANSFERS)
+def test_a_new_node_changes_no_answer(transfer):
+    draft = new_draft(transfer)
+    before = draft.respond(draft.samples.inputs)
+    draft.add(Gate(CONSTANT, 0.0, 0.25, 1, 3.0, 0.2), feeds=True)
+    draft.add(Gate(4, 0.25, 0.0625, 0, -2.0, 0.1), feeds=True)
+    assert np.array_equal(draft.respond(draft.samples.inputs), before)
+
+
+@pytest.mark.parametrize("transfer", TRANSFERS)
+def test_the_network_answers_as_the_draft(transfer):
+    draft, _, _ = grow(problem(transfer), transfer, 1.0, np.ones(4, bool), 0, 12)
+    assert len(draft.nodes) >= 12
+    X = np.random.default_rng(1).normal(size=(50, 4))
+    answers = transferred(draft.respond(X), transfer)
+    np.testing.assert_allclose(respond(draft.network(), X), answers, atol=1e-10)
+
+
+def test_the_history_ends_with_the_network():
+    draft, _, _ = grow(problem(SOFTMAX), SOFTMAX, 1.0, np.ones(4, bool), 0, 10)
+    network, history = draft.network(), draft.history()
+    edges = {i: (int(e["source"]), int(e["term"])) for i, e in enumerate(network.edges)}
+    assert history.topology() == edges
+    assert history.edges[-1] == network.n_edges
+    assert history.hidden[-1] == network.n_hidden == history.count("gate")
+    assert len(history.error) == len(draft.rounds) + 1
+    assert history.error[-1] < history.error[0]
+
+
+def brute_force_gain(feature, residual, curvature, decay, explained):
+    """Return u²/(v + decay) of a feature after a weighted regression on `explained` (columns)."""
+    if explained is not None:
+        root = np.sqrt(curvature)[:, None]
+        coefficients = np.linalg.lstsq(root * explained, root[:, 0] * feature, rcond=None)[0]
+        feature = feature - explained @ coefficients
+    return (feature @ residual) ** 2 / ((feature**2) @ curvature + decay)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6))
+def test_gains_of_gates_are_those_of_their_features(seed):
+    rng = np.random.default_rng(seed)
+    n, bins = 60, rng.integers(0, 5, 60)
+    source, g, h = rng.normal(size=n), rng.normal(size=n), rng.uniform(0.1, 1, n)
+    sums = np.array([[(values * (bins <= b)).sum() for b in range(5)]
+                     for values in (source * g, source**2 * h)])  # fmt: skip
+    found = projected_gain(sums[:1], sums[1:], 0.7)[0]
+    for b in range(4):
+        feature = source * (bins <= b)
+        wanted = brute_force_gain(feature, g - 0.0, h, 0.7, None)
+        # The source itself takes up the mean: both score and curvature are projected on it.
+        along = (source * feature * h).sum() / (source**2 * h).sum()
+        rest = feature - along * source
+        wanted = (rest @ g) ** 2 / ((rest**2) @ h + 0.7)
+        assert found[b] == pytest.approx(wanted, rel=1e-6)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.sampled_from(SIDES))
+def test_gains_of_corners_are_those_of_their_features(seed, signs):
+    rng = np.random.default_rng(seed)
+    n, rows, columns = 80, rng.integers(0, 3, 80), rng.integers(0, 3, 80)
+    g, h = rng.normal(size=n), rng.uniform(0.1, 1, n)
+    shape = (1, 3, 1, 3)
+    sums = [np.array([[(v * (rows <= r) * (columns <= c)).sum() for c in range(3)]
+                      for r in range(3)]).reshape(shape) for v in (g, h)]  # fmt: skip
+    found = corner_gain(*sums, *signs, 0.5)[0, :, 0]
+    for r in range(2):
+        for c in range(2):
+            step = (rows > r) if signs[0] > 0 else (rows <= r)
+            gate = (columns > c) if signs[1] > 0 else (columns <= c)
+            feature = step * np.where(gate, 0.75, -0.25)
+            rest = feature - (feature @ h) / h.sum()
+            wanted = (rest @ g) ** 2 / ((rest**2) @ h + 0.5)
+            if (rest**2) @ h > 1e-2 * h.sum():
+                assert found[r, c] == pytest.approx(wanted, rel=1e-6)
+
+
+def test_rescored_gain_is_the_drop_of_the_cost():
+    """With linear outputs the prediction is exact: solving lowers twice the cost by the gain."""
+    draft = new_draft(LINEAR)
+    draft.solve(10, 0.0)
+    bins = Bins(draft.samples.inputs, draft.usable, 0)
+    best = Search(draft, bins).best(1)[0]
+    before = draft.cost(draft.activation)
+    node = CONSTANT
+    for i, gate in enumerate(best.gates):
+        gate = gate if i == 0 else gate._replace(source=node)
+        node = draft.add(gate, feeds=i + 1 == len(best.gates))
+    draft.solve(10, 0.0)
+    edges = 2 + sum(gate.n_edges for gate in best.gates)
+    assert 2 * (before - draft.cost(draft.activation)) == pytest.approx(best.rate * edges, rel=1e-3)
+
+
+def test_thresholds_lie_between_values():
+    assert thresholds(np.array([3.0, 1.0, 1.0, 2.0])).tolist() == [1.5, 2.5]
+    assert len(thresholds(np.zeros(9))) == 0
+    values = np.random.default_rng(0).normal(size=1000)
+    found = thresholds(values)
+    assert len(found) == BINS - 1
+    assert not np.isin(found, values).any()
+    counts = np.histogram(values, np.r_[-np.inf, found, np.inf])[0]
+    assert counts.min() > 20
+
+
+def test_negligible_edges_are_removed_and_others_stay():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2))
+    y = X[:, :1] + 0.1 * rng.normal(size=(500, 1))
+    y -= X[:, 1:] * (X[:, 1] @ y[:, 0]) / (X[:, 1] @ X[:, 1])  # the second input explains nothing
+    draft = Draft(Samples(X, y, np.ones(500)), LINEAR, 1.0, np.ones(2, bool))
+    remove_negligible_edges(draft)
+    assert (draft.weights[:, 0] != 0).tolist() == [True, False]
+
+
+def test_costs_of_answers():
+    p = np.array([[0.9], [0.2]])
+    y = np.array([[1.0], [1.0]])
+    assert costs_of_answers(p, y, LOGISTIC).tolist() == pytest.approx([-np.log(0.9), -np.log(0.2)])
+    assert errors_of_answers(p, y, LOGISTIC).tolist() == [0.0, 1.0]
+    q = np.array([[0.7, 0.3], [0.4, 0.6]])
+    assert costs_of_answers(q, np.eye(2), SOFTMAX).tolist() == pytest.approx(-np.log([0.7, 0.6]))
+    assert errors_of_answers(q, np.eye(2)[::-1], SOFTMAX).tolist() == [1.0, 1.0]
+    assert costs_of_answers(p, y, LINEAR).tolist() == pytest.approx([0.005, 0.32])
+
+
+def test_clearly_better_needs_lower_costs_and_fewer_errors():
+    y = np.ones((100, 1))
+    test = Samples(np.zeros((100, 1)), y, np.ones(100))
+    good, bad = np.full((100, 1), 0.9), np.full((100, 1), 0.9)
+    bad[:10] = 0.2
+    assert is_clearly_better(good, bad, test, LOGISTIC)
+    assert not is_clearly_better(bad, good, test, LOGISTIC)
+    assert not is_clearly_better(good, good, test, LOGISTIC)
+    unsure = np.full((100, 1), 0.6)  # higher costs, no more errors
+    assert not is_clearly_better(good, unsure, test, LOGISTIC)
+    assert is_clearly_better(good, unsure, test, LINEAR)
+
+
+def test_one_in_six_of_each_class_is_held_out():
+    groups = np.repeat([0, 1, 2], [60, 12, 5])
+    given = Given(np.zeros((77, 1)), np.zeros((77, 1)), np.ones(77), groups)
+    rows = held_out_rows(given, 3)
+    assert np.bincount(groups[rows], minlength=3).tolist() == [10, 2, 0]
+    assert not np.array_equal(rows, held_out_rows(given, 4))
+
+
+def additive(n=900, seed=0):
+    """Return samples with many weak effects, and noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n, 12))
+    return X, np.sin(2 * X).sum(axis=1) + rng.normal(size=n)
+
+
+def test_auto_takes_the_wide_network_where_many_effects_add_up():
+    X, y = additive(seed=2)
+    auto = DIRADRegressor(random_state=0).fit(X[:600], y[:600])
+    wide = DIRADRegressor(random_state=0, structure="wide").fit(X[:600], y[:600])
+    assert np.array_equal(auto.predict(X), wide.predict(X))
+    compact = DIRADRegressor(random_state=0, structure="compact").fit(X[:600], y[:600])
+    assert auto.score(X[600:], y[600:]) > compact.score(X[600:], y[600:]) + 0.05
+
+
+def test_auto_takes_the_compact_network_where_it_is_as_good():
+    X, y = make_moons(600, noise=0.2, random_state=0)
+    auto = DIRADClassifier(random_state=0).fit(X, y)
+    compact = DIRADClassifier(random_state=0, structure="compact").fit(X, y)
+    assert auto.n_edges_ == compact.n_edges_ <= 20
+    assert np.array_equal(auto.predict_proba(X), compact.predict_proba(X))
+
+
+def test_a_wide_committee_is_an_average_without_parallel_edges():
+    X, y = load_wine(return_X_y=True)
+    model = DIRADClassifier(random_state=0, structure="wide", committee=3).fit(X, y)
+    ends = [(int(e["source"]), int(e["term"])) for e in model.network_.edges]
+    assert len(set(ends)) == len(ends)
+    assert model.score(X, y) > 0.98
+
+
+def test_the_number_of_threads_changes_nothing():
+    X, y = additive(300)
+    answers = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            model = DIRADRegressor(random_state=0, structure="wide").fit(X, y)
+        answers.append(model.predict(X))
+    assert np.array_equal(*answers)
+
+
+def test_a_wide_network_needs_no_kernel_and_survives_a_file(tmp_path):
+    code = f"""
+import sys
+from sklearn.datasets import load_wine
+from dirad import DIRADClassifier, save
+X, y = load_wine(return_X_y=True)
+model = DIRADClassifier(random_state=0, structure="wide").fit(X, y)
+save(model, {str(tmp_path / "wide.dirad")!r})
+assert "dirad.growth.structure_round" in sys.modules
+from dirad.core.compilation import PendingKernel
+assert not PendingKernel.loaded
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    X, y = load_wine(return_X_y=True)
+    loaded = dirad.load(tmp_path / "wide.dirad")
+    assert np.array_equal(
+        loaded.predict_proba(X),
+        DIRADClassifier(random_state=0, structure="wide").fit(X, y).predict_proba(X),
+    )
+
+
+def test_wide_networks_of_few_samples_and_of_constant_inputs():
+    X = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 1.0]])
+    model = DIRADRegressor(random_state=0, structure="wide").fit(X, [0.0, 1.0, 2.0, 3.0])
+    assert model.n_hidden_ == 0
+    assert model.network_.n_edges == 1
+
+
+def test_samples_of_weight_0_do_not_count():
+    X, y = additive(300)
+    weight = np.r_[np.ones(200), np.zeros(100)]
+    wild = y.copy()
+    wild[200:] = 1000.0
+    # Standardization is of all samples, so that inputs stay the same.
+    fits = [
+        fit_wide(Samples(X, t[:, None], weight), np.arange(300) % 6 == 5, LINEAR, 1.0,
+                 np.ones(12, bool), 0).draft.respond(X)
+        for t in (y, wild)
+    ]  # fmt: skip
+    np.testing.assert_allclose(*fits, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"structure": "tall"}, "structure must be one of"),
+        ({"structure": "wide", "max_edges": 5}, "cannot be combined with max_edges"),
+        ({"structure": "wide", "preset": "paper"}, "cannot be combined with max_edges or preset"),
+        ({"structure": "wide", "validation_fraction": 0.2}, "combined with validation_fraction"),
+    ],
+)  # fmt: skip
+def test_impossible_structures_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        DIRADClassifier(**options).fit([[0.0], [1.0]], [0, 1])
