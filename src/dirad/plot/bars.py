@@ -6,7 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.explanation import CONSTANT, Explanation, explain
+from dirad.encoding import Encoding
+from dirad.explanation import CONSTANT, Explanation, explain_inputs
+from dirad.program import Transfer
+
+NEGLIGIBLE = 1e-12  # of the largest contribution; smaller ones are rounding errors
 
 
 class Bars(NamedTuple):
@@ -18,9 +22,12 @@ class Bars(NamedTuple):
     output: str  # what they add up to, or are averages of
 
 
-def explained(estimator: Any, X: Any, by: str = "input") -> Explanation:
-    """Return the explanation of predictions; scores of a softmax are relative to their mean."""
-    found = explain(estimator, X, by=by)
+def explained(estimator: Any, inputs: NDArray[np.float64], by: str = "input") -> Explanation:
+    """Return the explanation of predictions, given inputs of the network.
+
+    Scores of a softmax are relative to their mean.
+    """
+    found = explain_inputs(estimator, inputs, by=by)
     return found.relative() if _is_softmax(estimator, found) else found
 
 
@@ -48,8 +55,13 @@ def short_number(value: float) -> str:
 def largest(
     names: list[str], sizes: NDArray[np.float64], most: int
 ) -> tuple[list[str], NDArray[np.float64]]:
-    """Return names and sizes, the largest first; those beyond the first `most` are added up."""
-    order = [i for i in np.argsort(-np.abs(sizes), kind="stable") if sizes[i] != 0.0]
+    """Return names and sizes, the largest first; those beyond the first `most` are added up.
+
+    A contribution that is 0 but for rounding is left out, such as that of the mean of a column
+    where its value is missing.
+    """
+    least = NEGLIGIBLE * np.abs(sizes).max(initial=0.0)
+    order = [i for i in np.argsort(-np.abs(sizes), kind="stable") if abs(sizes[i]) > least]
     if len(order) <= most:
         return [names[i] for i in order], sizes[order]
     first, rest = order[: most - 1], order[most - 1 :]
@@ -57,17 +69,49 @@ def largest(
     return [*(names[i] for i in first), f"{len(rest)} others"], np.append(sizes[first], total)
 
 
-def name_with_values(
-    found: Explanation, place: int, values: NDArray[np.float64], inputs: Sequence[str]
-) -> str:
-    """Return the name of a group with the values that its inputs have in a sample."""
+def inputs_in_words(
+    encoding: Encoding | None, row: NDArray[np.float64], columns: Sequence[str]
+) -> list[str]:
+    """Return what each input of the network is in a sample, given its columns as numbers.
+
+    >>> from dirad.encoding import Categories, fit_encoding
+    >>> X = np.array([[40.0, 0.0], [np.nan, 1.0]])
+    >>> encoding = fit_encoding(X, {1: Categories(("red", "blue"))})
+    >>> inputs_in_words(encoding, X[0], ["age", "colour"])
+    ['age = 40', 'age is not missing', 'colour = red', 'colour ≠ blue']
+    >>> inputs_in_words(encoding, X[1], ["age", "colour"])[:2]
+    ['age is missing', 'age is missing']
+    """
+    if encoding is None:
+        return [f"{name} = {short_number(x)}" for name, x in zip(columns, row, strict=True)]
+    states = encoding.encode(row[None, :])[0]
+    words: list[str] = []
+    inputs = zip(encoding.names(columns), encoding.column, encoding.transfer, states, strict=True)
+    for name, column, transfer, state in inputs:
+        if transfer == Transfer.MISSING:
+            words.append(name if state else f"{columns[column]} is not missing")
+        elif transfer == Transfer.EQUALS:
+            category = name.removeprefix(f"{columns[column]} = ")
+            words.append(f"{columns[column]} {'=' if state else '≠'} {category}")
+        else:
+            given = f"{name} = {short_number(state)}"
+            if np.isnan(row[column]):  # without an indicator, the network takes the mean as given
+                given = f"{name} is missing" if encoding.indicated[column] else f"{given} (missing)"
+            words.append(given)
+    return words
+
+
+def name_in_sample(found: Explanation, place: int, inputs: Sequence[str]) -> str:
+    """Return the name of a group in a sample, given what each input is there."""
 
     def given(i: int) -> str:
-        return f"{inputs[i]} = {short_number(values[i])}" if i < len(inputs) else found.names[place]
+        return inputs[i] if i < len(inputs) else found.names[place]
 
-    source, others = found.sources[place], [given(i) for i in found.modulators[place]]
+    source = found.sources[place]
+    others = list(dict.fromkeys(given(i) for i in found.modulators[place]))
     if source == CONSTANT:
         return " × ".join(others) or found.names[place]
+    others = [other for other in others if other != given(source)]
     return f"{given(source)} [{', '.join(others)}]" if others else given(source)
 
 

@@ -1,4 +1,4 @@
-"""How predictions depend on each input: the data behind plots and pages, without matplotlib."""
+"""How predictions depend on each column of X: the data behind plots and pages, no matplotlib."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -7,43 +7,81 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.thresholds import Threshold, thresholds
+from dirad.encoding import Categories, Encoding
 
 MOST_POINTS = 50  # of a curve, besides those at thresholds
-FEW_VALUES = 20  # an input with at most as many different values is drawn at these
+FEW_VALUES = 20  # a column with at most as many different values is drawn at these
+MOST_CATEGORIES = 12  # of one column; those with most samples
 MOST_SAMPLES = 200  # over which a curve is averaged
 MOST_INDIVIDUAL = 30  # samples whose own curves are kept
 OUTER = 0.01  # share of the samples beyond each end of a curve
+MISSING = "missing"  # the name of a missing value
 
 
 class Response(NamedTuple):
-    """Predictions while one input takes the values of a grid and the others stay as they are."""
+    """Predictions while one column takes the values of a grid and the others stay as they are.
+
+    Of a column of categories, the points are categories, in their order. Where values of the column
+    were missing in `fit`, the last point is that of a missing value.
+    """
 
     feature: int
     name: str
-    grid: NDArray[np.float64]  # (points,) rising
+    grid: NDArray[np.float64]  # (points,) rising, or codes of categories; NaN: missing
     mean: NDArray[np.float64]  # (outputs, points) over the samples: the partial dependence
     individual: NDArray[np.float64]  # (samples, points) of some samples; none of several outputs
-    thresholds: tuple[Threshold, ...]  # of gates on the input
-    values: NDArray[np.float64]  # (samples,) of the input
+    thresholds: tuple[Threshold, ...]  # of gates on the number
+    values: NDArray[np.float64]  # (samples,) of the column, without missing ones
+    categories: tuple[str, ...] = ()  # their names, one per point; none if values are numbers
+
+    @property
+    def n_known(self) -> int:
+        """The number of points that are no missing value."""
+        return int(np.count_nonzero(~np.isnan(self.grid)))
 
 
 def response(estimator: Any, X: NDArray, feature: int, name: str) -> Response:
-    """Return how the predictions of a fitted DIRAD estimator depend on one input.
+    """Return how the predictions of a fitted DIRAD estimator depend on one column.
 
-    They are probabilities of classes (with two classes: of the second), or values.
+    X holds numbers, codes of categories, and NaN, as `checked_columns` returns it. Predictions are
+    probabilities of classes (with two classes: of the second), or values.
     """
-    gates = thresholds(estimator.network_, estimator.input_spread_)
-    own = sorted({gate for gate in gates.values() if gate.source == feature}, key=lambda g: g.value)
-    grid = _grid(X[:, feature], own)
+    encoding: Encoding | None = getattr(estimator, "encoding_", None)
+    values = X[~np.isnan(X[:, feature]), feature]
+    categories = None if encoding is None else encoding.categories.get(feature)
+    own = [] if categories else _thresholds(estimator, encoding, feature)
+    if categories:
+        grid = _codes(values, categories)
+    elif len(values):
+        grid = _grid(values, own)
+    else:
+        grid = np.array([0.0 if encoding is None else encoding.fill[feature]])
+    if encoding is not None and encoding.indicated[feature]:
+        grid = np.append(grid, np.nan)
+    names = [MISSING if np.isnan(c) else categories.names[int(c)] for c in grid if categories]
     some = X[np.unique(np.linspace(0, len(X) - 1, MOST_SAMPLES).round().astype(int))]
     varied = np.repeat(some, len(grid), axis=0)
     varied[:, feature] = np.tile(grid, len(some))
     found = predictions(estimator, varied).reshape(len(some), len(grid), -1)
     rows = np.unique(np.linspace(0, len(some) - 1, MOST_INDIVIDUAL).round().astype(int))
     individual = found[rows, :, 0] if found.shape[2] == 1 else np.zeros((0, len(grid)))
-    return Response(
-        feature, name, grid, found.mean(axis=0).T, individual, tuple(own), X[:, feature]
-    )
+    mean = found.mean(axis=0).T
+    return Response(feature, name, grid, mean, individual, tuple(own), values, tuple(names))
+
+
+def _thresholds(estimator: Any, encoding: Encoding | None, feature: int) -> list[Threshold]:
+    """Return the thresholds of gates on the number of a column."""
+    if encoding is not None and not encoding.is_identity:
+        feature = int(np.flatnonzero((encoding.column == feature) & encoding.is_number)[0])
+    gates = thresholds(estimator.network_, estimator.input_spread_)
+    own = {gate for gate in gates.values() if gate.source == feature}
+    return sorted(own, key=lambda gate: gate.value)
+
+
+def _codes(values: NDArray[np.float64], categories: Categories) -> NDArray[np.float64]:
+    """Return the codes of the categories that are drawn, rising."""
+    counts = np.bincount(values[values >= 0].astype(int), minlength=len(categories))
+    return np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]).astype(float)
 
 
 def _grid(values: NDArray[np.float64], gates: Sequence[Threshold]) -> NDArray[np.float64]:
@@ -57,15 +95,23 @@ def _grid(values: NDArray[np.float64], gates: Sequence[Threshold]) -> NDArray[np
     return np.unique(grid[(grid >= low) & (grid <= high)])
 
 
+def seen_thresholds(one: Response) -> list[Threshold]:
+    """Return the thresholds within the range of a curve."""
+    if one.categories:
+        return []
+    low, high = one.grid[0], one.grid[one.n_known - 1]
+    return [gate for gate in one.thresholds if low <= gate.value <= high]
+
+
 def predictions(estimator: Any, X: NDArray) -> NDArray[np.float64]:
     """Return probabilities of classes (with two classes: of the second), or values, in columns."""
-    from dirad.estimators.answering import ClassAnswers, ValueAnswers
+    from dirad.estimators.answering import ClassAnswers, answers_of
 
-    if hasattr(estimator, "classes_"):
-        found = ClassAnswers(estimator.network_, estimator.classes_).predict_proba(X)
-        return found[:, 1:] if len(estimator.classes_) == 2 else found
-    scale, offset = estimator.target_scale_, estimator.target_offset_
-    return ValueAnswers(estimator.network_, scale, offset, False).predict(X)
+    answers = answers_of(estimator)
+    if isinstance(answers, ClassAnswers):
+        found = answers.predict_proba(X)
+        return found[:, 1:] if len(answers.classes_) == 2 else found
+    return answers._replace(single_column=False).predict(X)
 
 
 def prediction_names(estimator: Any) -> list[str]:
@@ -78,7 +124,7 @@ def prediction_names(estimator: Any) -> list[str]:
 
 
 def most_important(estimator: Any, most: int) -> list[int]:
-    """Return the inputs that matter most, best first."""
+    """Return the columns of X that matter most, best first."""
     shares = estimator.feature_importances_
     order = np.argsort(-shares, kind="stable")[:most]
     return [int(i) for i in order if shares[i] > 0]

@@ -42,13 +42,13 @@ def write_page(
     model : DIRADClassifier, DIRADRegressor or PREVALClassifier, fitted
     path : str or Path
     X, y : array-like, optional
-        Samples on which the page measures accuracy. The page stores up to `max_samples` of them,
-        whose states the reader can see in the network.
+        Samples as `predict` takes them, on which the page measures accuracy. The page stores up to
+        `max_samples` of them, whose states the reader can see in the network.
     title : str, optional
     input_names : sequence of str, optional
-        By default those of the data that the model was fitted to.
+        Of the columns of X; by default those of the data that the model was fitted to.
     shape : (rows, columns), optional
-        Shape of the image whose pixels the inputs are.
+        Shape of the image whose pixels the inputs are; not for models of data with gaps.
     tasks : array-like, optional
         The true task, which a PREVALClassifier never saw, of each row of X.
     accuracy_matrix : array-like (tasks, tasks), optional
