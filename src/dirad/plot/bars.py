@@ -11,6 +11,7 @@ from dirad.explanation import CONSTANT, Explanation, explain_inputs
 from dirad.program import Transfer
 
 NEGLIGIBLE = 1e-12  # of the largest contribution; smaller ones are rounding errors
+NOT_MISSING = " is not missing"
 
 
 class Bars(NamedTuple):
@@ -89,7 +90,7 @@ def inputs_in_words(
     inputs = zip(encoding.names(columns), encoding.column, encoding.transfer, states, strict=True)
     for name, column, transfer, state in inputs:
         if transfer == Transfer.MISSING:
-            words.append(name if state else f"{columns[column]} is not missing")
+            words.append(name if state else columns[column] + NOT_MISSING)
         elif transfer == Transfer.EQUALS:
             category = name.removeprefix(f"{columns[column]} = ")
             words.append(f"{columns[column]} {'=' if state else '≠'} {category}")
@@ -107,12 +108,26 @@ def name_in_sample(found: Explanation, place: int, inputs: Sequence[str]) -> str
     def given(i: int) -> str:
         return inputs[i] if i < len(inputs) else found.names[place]
 
-    source = found.sources[place]
-    others = list(dict.fromkeys(given(i) for i in found.modulators[place]))
+    source, modulators = found.sources[place], found.modulators[place]
     if source == CONSTANT:
-        return " × ".join(others) or found.names[place]
-    others = [other for other in others if other != given(source)]
-    return f"{given(source)} [{', '.join(others)}]" if others else given(source)
+        return " × ".join(_telling([given(i) for i in modulators])) or found.names[place]
+    first, *others = _telling([given(source), *map(given, modulators)], keep=1)
+    return f"{first} [{', '.join(others)}]" if others else first
+
+
+def _telling(words: Sequence[str], keep: int = 0) -> list[str]:
+    """Return words once each, and leave out that a value is not missing beside the value itself.
+
+    >>> _telling(["age = 40", "age is not missing", "height is not missing"])
+    ['age = 40', 'height is not missing']
+    """
+
+    def is_evident(word: str) -> bool:
+        column = word.removesuffix(NOT_MISSING)
+        return column != word and any(other.startswith(f"{column} = ") for other in words)
+
+    found = list(dict.fromkeys(words))
+    return found[:keep] + [word for word in found[keep:] if not is_evident(word)]
 
 
 def _is_softmax(estimator: Any, found: Explanation) -> bool:
