@@ -161,9 +161,9 @@ def test_dependence_is_drawn_per_column_with_categories_and_gaps(models, kind):
     model, (X, _) = models[kind], table(200)
     display = PartialDependenceDisplay.from_estimator(model, X, ["colour", "income", "age"])
     colour, income, age = display.responses
-    assert colour.categories == ("dark blue", "green", "red", "missing")
+    assert colour.categories == ("dark blue", "green", "red", "(missing)")
     for place, name in enumerate(colour.categories):
-        varied = X.assign(colour=None if name == "missing" else name)
+        varied = X.assign(colour=None if name == "(missing)" else name)
         expected = predicted(model, varied).mean(axis=0)
         assert colour.mean[:, place] == pytest.approx(expected)
     assert income.categories == age.categories == ()
@@ -174,7 +174,7 @@ def test_dependence_is_drawn_per_column_with_categories_and_gaps(models, kind):
     assert income.mean[:, -1] == pytest.approx(gap)
     some = predicted(model, X.assign(income=income.grid[7])).mean(axis=0)
     assert income.mean[:, 7] == pytest.approx(some)
-    assert {"dark blue", "green", "red", "missing", "income", "age"} <= texts(display)
+    assert {"dark blue", "green", "red", "(missing)", "missing", "income", "age"} <= texts(display)
     with pytest.raises(ValueError, match="X has no column 'income is missing'"):
         PartialDependenceDisplay.from_estimator(model, X, ["income is missing"])
 
@@ -263,7 +263,7 @@ def test_the_page_takes_words_and_gaps(models, kind, tmp_path):
         total = one["bias"] + sum(size for _, size in one["bars"])
         assert total == pytest.approx(one["total"], rel=1e-2, abs=2e-2)
     by_name = {one["name"]: one for one in data["responses"]["inputs"]}
-    assert by_name["colour"]["grid"] == ["dark blue", "green", "red", "missing"]
+    assert by_name["colour"]["grid"] == ["dark blue", "green", "red", "(missing)"]
     assert by_name["colour"]["categorical"]
     assert by_name["income"]["grid"][-1] is None
     assert not by_name["income"]["categorical"]

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dirad.encoding import Encoding
 from dirad.explanation import CONSTANT, Explanation, explain_inputs
+from dirad.plot.responses import Feature
 from dirad.program import Transfer
 
 NEGLIGIBLE = 1e-12  # of the largest contribution; smaller ones are rounding errors
@@ -71,9 +72,14 @@ def largest(
 
 
 def inputs_in_words(
-    encoding: Encoding | None, row: NDArray[np.float64], columns: Sequence[str]
+    encoding: Encoding | None,
+    row: NDArray[np.float64],
+    columns: Sequence[str],
+    indicators: Sequence[Feature] = (),
 ) -> list[str]:
     """Return what each input of the network is in a sample, given its columns as numbers.
+
+    `indicators` are columns that indicate categories.
 
     >>> from dirad.encoding import Categories, fit_encoding
     >>> X = np.array([[40.0, 0.0], [np.nan, 1.0]])
@@ -87,19 +93,32 @@ def inputs_in_words(
         return [f"{name} = {short_number(x)}" for name, x in zip(columns, row, strict=True)]
     states = encoding.encode(row[None, :])[0]
     words: list[str] = []
-    inputs = zip(encoding.names(columns), encoding.column, encoding.transfer, states, strict=True)
-    for name, column, transfer, state in inputs:
-        if transfer == Transfer.MISSING:
-            words.append(name if state else columns[column] + NOT_MISSING)
+    indicated = {
+        column: (one.name, category)
+        for one in indicators
+        for column, category in zip(one.columns, one.categories, strict=True)
+    }
+    made = zip(encoding.column.tolist(), encoding.transfer.tolist(), strict=True)
+    inputs = zip(encoding.names(columns), made, states.tolist(), strict=True)
+    for name, (column, transfer), state in inputs:
+        own = str(columns[column])
+        if column in indicated:
+            words.append(_category_in_words(*indicated[column], bool(state)))
+        elif transfer == Transfer.MISSING:
+            words.append(name if state else f"{own}{NOT_MISSING}")
         elif transfer == Transfer.EQUALS:
-            category = name.removeprefix(f"{columns[column]} = ")
-            words.append(f"{columns[column]} {'=' if state else '≠'} {category}")
+            category = name.removeprefix(f"{own} = ")
+            words.append(_category_in_words(own, category, bool(state)))
         else:
             given = f"{name} = {short_number(state)}"
             if np.isnan(row[column]):  # without an indicator, the network takes the mean as given
                 given = f"{name} is missing" if encoding.indicated[column] else f"{given} (missing)"
             words.append(given)
     return words
+
+
+def _category_in_words(column: str, category: str, holds: bool) -> str:
+    return f"{column} {'=' if holds else '≠'} {category}"
 
 
 def name_in_sample(found: Explanation, place: int, inputs: Sequence[str]) -> str:

@@ -20,8 +20,8 @@ from dirad.plot.colours import (
 from dirad.plot.data import subject
 from dirad.plot.figure import root, shown
 from dirad.plot.responses import (
-    MISSING,
     Response,
+    grouped,
     most_important,
     prediction_names,
     response,
@@ -73,11 +73,14 @@ class PartialDependenceDisplay:
 
         names = subject(estimator).columns
         X = checked_columns(estimator, X)
-        chosen = most_important(estimator, MOST_FEATURES) if features is None else features
-        places = [_place(feature, names) for feature in chosen]
-        if not places:
+        every = grouped(names)
+        if features is None:
+            chosen = most_important(estimator, every, MOST_FEATURES)
+        else:
+            chosen = [every[_place(feature, names)] for feature in features]
+        if not chosen:
             raise ValueError("no column of X matters to this model: name the features to draw")
-        found = [response(estimator, X, place, names[place]) for place in places]
+        found = [response(estimator, X, one) for one in chosen]
         if not individual:
             found = [one._replace(individual=one.individual[:0]) for one in found]
         return cls(found, prediction_names(estimator)).plot(ax)
@@ -184,7 +187,7 @@ def _mark_missing(panel: Axes, at: NDArray[np.float64]) -> None:
     panel.text(
         at[-1],
         -0.03,
-        MISSING,
+        "missing",
         transform=panel.get_xaxis_transform(),
         ha="center",
         va="top",

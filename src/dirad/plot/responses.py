@@ -15,7 +15,26 @@ MOST_CATEGORIES = 12  # of one column; those with most samples
 MOST_SAMPLES = 200  # over which a curve is averaged
 MOST_INDIVIDUAL = 30  # samples whose own curves are kept
 OUTER = 0.01  # share of the samples beyond each end of a curve
-MISSING = "missing"  # the name of a missing value
+MISSING = "(missing)"  # the name of a missing value among categories
+
+
+class Feature(NamedTuple):
+    """What predictions depend on: a column of X, or columns that indicate one category each."""
+
+    name: str
+    columns: tuple[int, ...]
+    categories: tuple[str, ...] = ()  # of indicators, one per column
+
+
+def grouped(columns: Sequence[str], indicators: Sequence[Feature] = ()) -> list[Feature]:
+    """Return all features, given the names of the columns of X and which are indicators.
+
+    >>> grouped(["age", "hue=red", "hue=blue"], [Feature("hue", (1, 2), ("red", "blue"))])[1].name
+    'hue'
+    """
+    group_of = {column: group for group in indicators for column in group.columns}
+    single = [Feature(name, (column,)) for column, name in enumerate(columns)]
+    return list(dict.fromkeys(group_of.get(i, one) for i, one in enumerate(single)))
 
 
 class Response(NamedTuple):
@@ -25,7 +44,6 @@ class Response(NamedTuple):
     were missing in `fit`, the last point is that of a missing value.
     """
 
-    feature: int
     name: str
     grid: NDArray[np.float64]  # (points,) rising, or codes of categories; NaN: missing
     mean: NDArray[np.float64]  # (outputs, points) over the samples: the partial dependence
@@ -40,12 +58,15 @@ class Response(NamedTuple):
         return int(np.count_nonzero(~np.isnan(self.grid)))
 
 
-def response(estimator: Any, X: NDArray, feature: int, name: str) -> Response:
-    """Return how the predictions of a fitted DIRAD estimator depend on one column.
+def response(estimator: Any, X: NDArray, one: Feature) -> Response:
+    """Return how the predictions of a fitted DIRAD estimator depend on one feature.
 
     X holds numbers, codes of categories, and NaN, as `checked_columns` returns it. Predictions are
     probabilities of classes (with two classes: of the second), or values.
     """
+    if one.categories:
+        return _indicated_response(estimator, X, one)
+    (feature,) = one.columns
     encoding: Encoding | None = getattr(estimator, "encoding_", None)
     values = X[~np.isnan(X[:, feature]), feature]
     categories = None if encoding is None else encoding.categories.get(feature)
@@ -59,14 +80,34 @@ def response(estimator: Any, X: NDArray, feature: int, name: str) -> Response:
     if encoding is not None and encoding.indicated[feature]:
         grid = np.append(grid, np.nan)
     names = [MISSING if np.isnan(c) else categories.names[int(c)] for c in grid if categories]
+    mean, individual = _varied(estimator, X, [feature], grid[:, None])
+    return Response(one.name, grid, mean, individual, tuple(own), values, tuple(names))
+
+
+def _indicated_response(estimator: Any, X: NDArray, one: Feature) -> Response:
+    """Return how predictions depend on the category that indicators have."""
+    counts = np.count_nonzero(X[:, one.columns] == 1.0, axis=0)
+    drawn = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
+    points = np.eye(len(one.columns))[drawn]
+    mean, individual = _varied(estimator, X, one.columns, points)
+    names = tuple(one.categories[i] for i in drawn)
+    return Response(one.name, drawn.astype(float), mean, individual, (), np.zeros(0), names)
+
+
+def _varied(
+    estimator: Any, X: NDArray, columns: Sequence[int], points: NDArray
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return predictions where some columns have the values of each point, all else as it is.
+
+    They are averages (outputs, points), and those of single samples (samples, points).
+    """
     some = X[np.unique(np.linspace(0, len(X) - 1, MOST_SAMPLES).round().astype(int))]
-    varied = np.repeat(some, len(grid), axis=0)
-    varied[:, feature] = np.tile(grid, len(some))
-    found = predictions(estimator, varied).reshape(len(some), len(grid), -1)
+    varied = np.repeat(some, len(points), axis=0)
+    varied[:, list(columns)] = np.tile(points, (len(some), 1))
+    found = predictions(estimator, varied).reshape(len(some), len(points), -1)
     rows = np.unique(np.linspace(0, len(some) - 1, MOST_INDIVIDUAL).round().astype(int))
-    individual = found[rows, :, 0] if found.shape[2] == 1 else np.zeros((0, len(grid)))
-    mean = found.mean(axis=0).T
-    return Response(feature, name, grid, mean, individual, tuple(own), values, tuple(names))
+    individual = found[rows, :, 0] if found.shape[2] == 1 else np.zeros((0, len(points)))
+    return found.mean(axis=0).T, individual
 
 
 def _thresholds(estimator: Any, encoding: Encoding | None, feature: int) -> list[Threshold]:
@@ -123,8 +164,13 @@ def prediction_names(estimator: Any) -> list[str]:
     return [f"P({label})" for label in (classes[1:] if len(classes) == 2 else classes)]
 
 
-def most_important(estimator: Any, most: int) -> list[int]:
-    """Return the columns of X that matter most, best first."""
-    shares = estimator.feature_importances_
+def shares_of(features: Sequence[Feature], of_columns: NDArray) -> NDArray[np.float64]:
+    """Return the sum over the columns of each feature."""
+    return np.array([of_columns[list(one.columns)].sum() for one in features])
+
+
+def most_important(estimator: Any, features: Sequence[Feature], most: int) -> list[Feature]:
+    """Return the features that matter most, best first."""
+    shares = shares_of(features, estimator.feature_importances_)
     order = np.argsort(-shares, kind="stable")[:most]
-    return [int(i) for i in order if shares[i] > 0]
+    return [features[i] for i in order if shares[i] > 0]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dirad.plot.data import Subject, renamed, subject
+from dirad.plot.responses import Feature, grouped, shares_of
 from dirad.report.page.explained import contributions_data, responses_data
 from dirad.report.page.networks import equation_rows, functions, input_weights, network_data
 from dirad.report.page.numbers import short
@@ -43,6 +44,7 @@ class Given:
         shape: tuple[int, int] | None,
         about: str = "",
         held_out: Mapping[str, float] | None = None,
+        indicators: Sequence[Feature] = (),
     ) -> None:
         from sklearn.utils.validation import check_is_fitted
 
@@ -63,6 +65,8 @@ class Given:
         self.tasks: NDArray | None = None if tasks is None else np.asarray(tasks)
         self.shape = shape
         self.about = about  # a remark on X
+        continual = hasattr(estimator, "models_")
+        self.indicators = () if continual else tuple(indicators)  # columns of X, by category
         self.held_out = dict(held_out or {})  # "rows", and scores on them
         for name, values in (("y", self.y), ("tasks", self.tasks)):
             if values is not None and self.X is None:
@@ -76,6 +80,11 @@ class Given:
                 "shape is given, but the inputs of the network are no pixels alone: some tell "
                 "whether a value is missing, or of which category it is"
             )
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether the inputs of the network are other than columns."""
+        return self.encoding is not None or bool(self.indicators)
 
     @cached_property
     def predicted(self) -> NDArray:
@@ -114,7 +123,10 @@ def contents(
     if not models:
         raise ValueError("there is no model yet: fewer samples than one batch were seen")
     subjects = [_subject(estimator, model, names) for model in models]
-    parts = [_part(estimator, model, one) for model, one in zip(models, subjects, strict=True)]
+    parts = [
+        _part(estimator, model, one, grouped(one.columns, given.indicators))
+        for model, one in zip(models, subjects, strict=True)
+    ]
     networks = [
         network_data(one, given.shape, _start(model))
         | {
@@ -129,7 +141,9 @@ def contents(
     X = given.X if not continual and given.shape is None else None  # pixels are no words
     if X is not None and samples is not None:
         some = X[samples["rows"]]
-        samples["contributions"] = contributions_data(estimator, some, subjects[0].columns)
+        samples["contributions"] = contributions_data(
+            estimator, some, subjects[0].columns, given.indicators
+        )
     drawn = {
         "shape": given.shape,
         "names": subjects[0].inputs,
@@ -138,12 +152,14 @@ def contents(
         "samples": samples,
         "timeline": timeline_data(estimator) if continual else None,
         "scatter": _scatter(estimator, given),
-        "responses": None if X is None else responses_data(estimator, X, subjects[0].columns),
+        "responses": None
+        if X is None
+        else responses_data(estimator, X, subjects[0].columns, given.indicators),
     }
     written = {
         "facts": facts(estimator, subjects, given),
         "parts": parts,
-        "encoded": given.encoding is not None,
+        "encoded": given.is_encoded,
         "tables": tables(estimator, given),
         "events": event_rows(estimator) if continual else [],
     }
@@ -217,9 +233,11 @@ def facts(estimator: Any, subjects: list[Subject], given: Given) -> list[tuple[s
         found.append((f"{given.score:.4g}", f"{score} on {len(given.X):,} samples{about}"))
     n, what = networks[0].n_inputs, "inputs"
     used = max(np.count_nonzero(input_weights(network)) for network in networks)
-    if given.encoding is not None:
-        used = len(given.encoding.columns_of(input_weights(networks[0]) > 0))
-        n, what = given.encoding.n_columns, "columns"
+    if given.is_encoded:
+        weights = input_weights(networks[0])
+        of_columns = weights if given.encoding is None else given.encoding.per_column(weights)
+        shares = shares_of(grouped(subjects[0].columns, given.indicators), of_columns)
+        used, n, what = np.count_nonzero(shares), len(shares), "columns"
     hidden = sum(network.n_hidden for network in networks)
     found += [
         (f"{used:,} of {n:,}", f"{what} used" + continual * " at most"),
@@ -232,34 +250,37 @@ def facts(estimator: Any, subjects: list[Subject], given: Given) -> list[tuple[s
     return [*found, (f"{estimator.n_steps_:,}", "training steps")]
 
 
-def _part(estimator: Any, model: "AnyModel | None", one: Subject) -> dict[str, Any]:
-    """Return the important columns of X and the equations of one network."""
+def _part(
+    estimator: Any, model: "AnyModel | None", one: Subject, features: Sequence[Feature]
+) -> dict[str, Any]:
+    """Return the important features and the equations of one network."""
     # The paper's models, which keep no buffer, take inputs as they are.
     standardized = model is not None and model.settings.buffer_size > 0
     if model is None:
         weights = estimator.feature_importances_
         unit = "unit" if estimator.preset == "paper" else "standard deviation"
         measure = f"Mean |slope| of the outputs' activations per {unit} of the input"
-        if len(one.columns) < len(one.inputs):
+        if len(features) < len(one.inputs):
             measure += ", added up over all inputs of a column"
     else:
         weights = input_weights(one.network)
         kind = "standardized input" if standardized else "input"
         measure = f"Σ|weight| of all edges that leave the {kind}"
-    order = np.argsort(-weights, kind="stable")[:MOST_IMPORTANT]
-    scale = float(weights.max()) or 1.0
+    shares = shares_of(features, weights)
+    order = np.argsort(-shares, kind="stable")[:MOST_IMPORTANT]
+    scale = float(shares.max()) or 1.0
     equations = equation_rows(one)
     return {
         "title": "" if model is None else f"Model {model.number}",
         "measure": f"{measure}, as a share of the sum over all inputs.",
         "important": [
             {
-                "name": one.columns[i],
-                "share": short(weights[i], 3),
-                "width": short(weights[i] / scale),
+                "name": features[i].name,
+                "share": short(shares[i], 3),
+                "width": short(shares[i] / scale),
             }
             for i in order
-            if weights[i] > 0
+            if shares[i] > 0
         ],
         "all": short(weights, 3),
         "equations": equations,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dirad.atomic import replacing
+from dirad.plot.responses import Feature
 from dirad.report.page.contents import Given, contents
 from dirad.report.page.samples import MOST_SAMPLES
 from dirad.report.page.stream import matrix_table
@@ -34,6 +35,7 @@ def write_page(
     max_samples: int = MOST_SAMPLES,
     about: str = "",
     held_out: Mapping[str, float] | None = None,
+    indicators: Sequence[Feature] = (),
 ) -> Path:
     """Write one self-contained HTML page about a fitted estimator, and return its path.
 
@@ -59,8 +61,10 @@ def write_page(
         A remark beside the accuracy on X, such as whether the model was fitted to X.
     held_out : mapping, optional
         Score on held-out rows: "accuracy" or "R²", and their number as "rows".
+    indicators : sequence of Feature
+        Columns of X that indicate the categories of one column of a data file.
     """
-    given = Given(model, X, y, tasks, shape, about, held_out)
+    given = Given(model, X, y, tasks, shape, about, held_out, indicators)
     written, drawn = contents(model, given, input_names, max_samples)
     if accuracy_matrix is not None:
         written["tables"].append(_accuracy_table(accuracy_matrix))

@@ -8,7 +8,14 @@ from numpy.typing import NDArray
 
 from dirad.explanation import TooManyPaths
 from dirad.plot.bars import explained, inputs_in_words, name_in_sample, sample_bars
-from dirad.plot.responses import most_important, prediction_names, response, seen_thresholds
+from dirad.plot.responses import (
+    Feature,
+    grouped,
+    most_important,
+    prediction_names,
+    response,
+    seen_thresholds,
+)
 from dirad.report.page.numbers import short
 
 MOST_RESPONSES = 6  # columns whose effect is drawn
@@ -17,14 +24,16 @@ MOST_BARS = 8  # contributions of one sample
 MANY_EDGES = 150  # of larger networks there are too many contributions to read
 
 
-def responses_data(estimator: Any, X: NDArray, columns: Sequence[str]) -> dict[str, Any] | None:
-    """Return the prediction against each important column, with the thresholds of gates.
+def responses_data(
+    estimator: Any, X: NDArray, columns: Sequence[str], indicators: Sequence[Feature]
+) -> dict[str, Any] | None:
+    """Return the prediction against each important feature, with the thresholds of gates.
 
     In the grid, None is a missing value; of a column of categories, the grid holds their names.
     """
     found = []
-    for feature in most_important(estimator, MOST_RESPONSES):
-        one = response(estimator, X, feature, columns[feature])
+    for feature in most_important(estimator, grouped(columns, indicators), MOST_RESPONSES):
+        one = response(estimator, X, feature)
         step = -(-len(one.individual) // MOST_CURVES) if len(one.individual) else 1
         found.append(
             {
@@ -45,7 +54,7 @@ def responses_data(estimator: Any, X: NDArray, columns: Sequence[str]) -> dict[s
 
 
 def contributions_data(
-    estimator: Any, X: NDArray, columns: Sequence[str]
+    estimator: Any, X: NDArray, columns: Sequence[str], indicators: Sequence[Feature]
 ) -> list[dict[str, Any]] | None:
     """Return what contributes to the prediction of each sample: bars that add up to it.
 
@@ -63,7 +72,7 @@ def contributions_data(
         return None
     data = []
     for row, values in enumerate(X):
-        inputs = inputs_in_words(encoding, values, columns)
+        inputs = inputs_in_words(encoding, values, columns, indicators)
         own = [name_in_sample(found, i, inputs) for i in range(len(found.names))]
         output = int(np.argmax(found.activation[row]))
         bars = sample_bars(estimator, found, own, row, output, MOST_BARS)
