@@ -150,9 +150,9 @@ def test_partial_dependence_of_classes(classifier):
     display = PartialDependenceDisplay.from_estimator(several, SAMPLES, [0])
     assert display.responses[0].mean.sum(axis=0) == pytest.approx(1.0)
     assert {"P(0)", "P(1)", "P(2)"} <= texts(display)
-    with pytest.raises(ValueError, match="no input 'x7'"):
+    with pytest.raises(ValueError, match="no column 'x7'"):
         PartialDependenceDisplay.from_estimator(classifier, SAMPLES, ["x7"])
-    with pytest.raises(ValueError, match="no input 3: the model has 3"):
+    with pytest.raises(ValueError, match="no column 3: it has 3"):
         PartialDependenceDisplay.from_estimator(classifier, SAMPLES, [3])
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -112,3 +113,27 @@ def test_a_fit_in_parts_gives_the_same_network(capfdbinary, folder, tmp_path, mo
     (tmp_path / "new.csv").write_text("age,colour,smoker\n,,\n50,red,\n")
     text = run(capfdbinary, "predict", out, tmp_path / "new.csv")[1]
     assert [float(line) for line in text.split()[1:]] == again
+
+
+def test_the_report_shows_columns_of_the_file(capfdbinary, folder, tmp_path):
+    page = tmp_path / "page.html"
+    report = ("report", folder / "m.dirad", "--data", folder / "people.csv", "-o", page)
+    assert run(capfdbinary, *report, "--quiet")[0] == 0
+    text = page.read_text(encoding="utf-8")
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    assert "3 of 3</dd><dt>columns used" in text
+    by_name = {one["name"]: one for one in data["responses"]["inputs"]}
+    assert by_name.keys() == {"age", "colour", "smoker"}
+    colour = by_name["colour"]
+    assert colour["grid"] == ["blue", "red", "(missing)"]
+    blue, red, gap = colour["mean"][0]
+    assert red - blue == pytest.approx(10, abs=1.0)
+    assert gap == pytest.approx(blue, abs=1.0)
+    assert by_name["age"]["grid"][-1] is None
+    assert by_name["age"]["mean"][0][-1] > 70
+    names = {name for one in data["samples"]["contributions"] for name, _ in one["bars"]}
+    assert {"colour = red", "colour ≠ red", "age is missing"} <= names
+    assert run(capfdbinary, "report", folder / "m.dirad", "-o", page, "--quiet")[0] == 0
+    found = run(capfdbinary, *report, "--shape", "1", "5")
+    assert found[0] == 2
+    assert "fitted to missing values" in found[2]

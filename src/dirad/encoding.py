@@ -127,6 +127,16 @@ class Encoding:
         """The column that each input is computed from: (inputs,)."""
         return np.array([column for column, *_ in self._inputs], np.int64)
 
+    @cached_property
+    def transfer(self) -> NDArray[np.str_]:
+        """The `Transfer` that makes each input of its column: (inputs,)."""
+        return np.array([transfer for _, transfer, *_ in self._inputs])
+
+    @property
+    def is_number(self) -> NDArray[np.bool_]:
+        """Whether each input is the number of a column, and no indicator: (inputs,)."""
+        return (self.transfer == Transfer.LINEAR) | (self.transfer == Transfer.FILLED)
+
     def names(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the inputs, given those of the columns.
 
@@ -155,11 +165,10 @@ class Encoding:
         """Add the steps of the encoding to a program of the columns; return the inputs."""
         if self.is_identity:
             return builder.inputs
-        transfers = np.array([transfer for _, transfer, *_ in self._inputs])
         constants = np.array([constant for _, _, constant, _ in self._inputs])
         value = self.column.copy()
         for transfer in (Transfer.FILLED, Transfer.MISSING, Transfer.EQUALS):
-            own = np.flatnonzero(transfers == transfer)
+            own = np.flatnonzero(self.transfer == transfer)
             if len(own):
                 source = builder.inputs.take(self.column[own])
                 value[own] = builder.block(transfer, source.sums, constant=constants[own]).value

@@ -81,14 +81,16 @@ def explain(
     Parameters
     ----------
     estimator : DIRADClassifier or DIRADRegressor, fitted
-    X : array-like (samples, inputs)
+    X : as `predict` takes it, missing values and categories included
     by : {"path", "input"}
-        One contribution per path, such as "age → h3 [income above 3.4]"; or one per input at the
-        beginning of a path and set of inputs that modulate it, such as "age [income]". A constant
-        that one input modulates counts as that input; one that several inputs modulate is named by
-        all of them, such as "age × income".
-    reference : array-like (inputs,), optional
-        The values from which inputs are measured; by default their means in `fit`.
+        One contribution per path, such as "age → h3 [income above 3.4]"; or one per input of the
+        network (such as "age", "age is missing" or "colour = red") at the beginning of a path and
+        set of inputs that modulate it, such as "age [income]". A constant that one input modulates
+        counts as that input; one that several inputs modulate is named by all of them, such as
+        "age × income".
+    reference : array-like (inputs of the network,), optional
+        The values from which inputs are measured; by default their means in `fit`. Where X has
+        missing values or categories, ``encoding_.names`` names the inputs of the network.
 
     Examples
     --------
@@ -99,19 +101,31 @@ def explain(
     >>> found.names, found.bias.round(1), found.contributions.round(1).ravel()
     (('x0',), array([6.]), array([3.]))
     """
-    from dirad.estimators.checks import checked_inputs
+    from dirad.estimators.columns import network_inputs
 
+    _subject(estimator)  # refuses what cannot be explained
+    return explain_inputs(estimator, network_inputs(estimator, X), by=by, reference=reference)
+
+
+def explain_inputs(
+    estimator: Any,
+    inputs: NDArray[np.float64],
+    *,
+    by: str = "path",
+    reference: ArrayLike | None = None,
+) -> Explanation:
+    """Return what `explain` does, given inputs of the network instead of X."""
     if by not in WAYS:
         raise ValueError(f"by must be one of {', '.join(map(repr, WAYS))}, not {by!r}")
     one = _subject(estimator)
-    X = checked_inputs(estimator, X, reset=False)
     if reference is None:
         mean = getattr(estimator, "input_mean_", None)  # unknown in files of dirad 0.1
-        reference = np.zeros(X.shape[1]) if mean is None else mean
+        reference = np.zeros(inputs.shape[1]) if mean is None else mean
     origin = np.asarray(reference, float)
-    if origin.shape != X.shape[1:]:
-        raise ValueError(f"reference has shape {origin.shape}, but X has {X.shape[1]} columns")
-    return _explained(one, X, origin, by)
+    if origin.shape != inputs.shape[1:]:
+        n = inputs.shape[1]
+        raise ValueError(f"reference has shape {origin.shape}, but the network has {n} inputs")
+    return _explained(one, inputs, origin, by)
 
 
 class _Subject(NamedTuple):
@@ -126,16 +140,17 @@ class _Subject(NamedTuple):
 def _subject(estimator: Any) -> _Subject:
     from sklearn.utils.validation import check_is_fitted
 
+    from dirad.estimators.columns import network_input_names
+
     if hasattr(estimator, "models_") or not hasattr(type(estimator), "equations"):
         kind = type(estimator).__name__
         raise TypeError(f"explain takes a DIRADClassifier or a DIRADRegressor, got {kind}")
     check_is_fitted(estimator)
     network = estimator.network_
-    names = getattr(estimator, "feature_names_in_", None)
     outputs = [f"y{i}" for i in range(network.n_outputs)]
     if hasattr(estimator, "classes_"):
         outputs = [str(label) for label in estimator.classes_.tolist()][-network.n_outputs :]
-    inputs = None if names is None else [str(name) for name in names]
+    inputs = network_input_names(estimator)
     return _Subject(network, inputs, tuple(outputs), estimator.input_spread_)
 
 

@@ -21,6 +21,7 @@ from dirad.cli.options import DETECTED, ModelPath, OutputFile, Reading
 from dirad.cli.printing import Findings
 
 if TYPE_CHECKING:
+    from dirad.plot.responses import Feature
     from dirad.storage import ModelFile
 
 SAMPLES = 2000  # rows of a data file that a page uses
@@ -72,6 +73,9 @@ def report(
     n_inputs = found.model.n_features_in_
     if shape is not None and shape[0] * shape[1] != n_inputs:
         raise Usage(f"--shape {shape[0]} {shape[1]}: the model has {n_inputs} inputs")
+    encoding = getattr(found.model, "encoding_", None)
+    if shape is not None and encoding is not None and not encoding.is_identity:
+        raise Usage("--shape: the model was fitted to missing values, so its inputs are no pixels")
     with spinner(talk, "drawing"):
         write_page(
             found.model,
@@ -83,10 +87,26 @@ def report(
             title=title or _title(found, model),
             about=about,
             held_out=_held_out(found),
+            indicators=_indicators(found, model),
         )
     findings = Findings(talk)
     findings.facts("Page", {"file": str(output), "bytes": output.stat().st_size})
     findings.print()
+
+
+def _indicators(found: "ModelFile", path: Path) -> "list[Feature]":
+    """Return which inputs indicate the categories of each column of the data file."""
+    from dirad.plot.responses import Feature
+    from dirad.tables.fields import NO_VALUE
+
+    features, place = [], 0
+    for field in [] if found.encoder is None else encoder_of(found, path).inputs:
+        columns = tuple(range(place, place + len(field.feature_names())))
+        place += len(columns)
+        if field.kind == "category":
+            missing = [NO_VALUE] * (len(columns) - len(field.categories))
+            features.append(Feature(field.name, columns, (*field.categories, *missing)))
+    return features
 
 
 def _title(found: "ModelFile", path: Path) -> str:

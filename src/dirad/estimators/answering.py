@@ -1,6 +1,6 @@
 """How a fitted network answers, given checked inputs. It needs neither scikit-learn nor Numba."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,24 @@ class ValueAnswers(NamedTuple):
         if lost.any():
             raise ValueError(f"X, row {int(np.argmax(lost))}: the answer is beyond float64")
         return answers[:, 0] if self.single_column else answers
+
+
+def class_answers(estimator: Any) -> ClassAnswers:
+    """Return how a fitted DIRADClassifier answers."""
+    encoding = getattr(estimator, "encoding_", None)  # pickles of earlier versions have none
+    return ClassAnswers(estimator.network_, estimator.classes_, encoding)
+
+
+def value_answers(estimator: Any) -> ValueAnswers:
+    """Return how a fitted DIRADRegressor answers."""
+    encoding = getattr(estimator, "encoding_", None)
+    scale, offset = estimator.target_scale_, estimator.target_offset_
+    return ValueAnswers(estimator.network_, scale, offset, estimator._single_column, encoding)
+
+
+def answers_of(estimator: Any) -> ClassAnswers | ValueAnswers:
+    """Return how a fitted DIRAD estimator answers."""
+    return (class_answers if hasattr(estimator, "classes_") else value_answers)(estimator)
 
 
 def encoded(encoding: Encoding | None, X: NDArray) -> NDArray[np.float64]:

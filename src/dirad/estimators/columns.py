@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.encoding import Categories, Encoding, Label, fit_categories, fit_encoding
+from dirad.estimators.answering import encoded
 from dirad.estimators.checks import checked_inputs, refuse_masked
 
 FROM_DTYPE = "from_dtype"
@@ -40,6 +41,11 @@ def checked_columns(estimator: Any, X: Any, y: Any = "no_validation", **options:
         return (coded, *rest) if rest else coded
     coded = _coded(X, columns, categories, None)
     return _checked(estimator, X, y, coded=coded, reset=False, **options)
+
+
+def network_inputs(estimator: Any, X: Any) -> NDArray[np.float64]:
+    """Return X, as `predict` takes it, as inputs of `network_`: (samples, inputs)."""
+    return encoded(encoding_of(estimator), checked_columns(estimator, X))
 
 
 def column_names(estimator: Any) -> tuple[str, ...]:

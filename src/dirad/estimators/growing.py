@@ -15,7 +15,7 @@ from dirad.core.describe import summary
 from dirad.core.magnitudes import check_range, mean_and_std
 from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, Network, output_units
 from dirad.encoding import Encoding
-from dirad.estimators.answering import ClassAnswers, ValueAnswers, encoded
+from dirad.estimators.answering import class_answers, encoded, value_answers
 from dirad.estimators.checks import (
     check_finite,
     check_inputs_range,
@@ -250,7 +250,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         """Return the probability of each class, one row per sample."""
         check_is_fitted(self)
         X = checked_columns(self, X)
-        return ClassAnswers(self.network_, self.classes_, encoding_of(self)).predict_proba(X)
+        return class_answers(self).predict_proba(X)
 
     def predict(self, X: Any) -> NDArray:
         """Return the most probable class of each sample."""
@@ -377,9 +377,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         """Return the predicted target of each sample."""
         check_is_fitted(self)
         X = checked_columns(self, X)
-        scale, offset, single = self.target_scale_, self.target_offset_, self._single_column
-        answers = ValueAnswers(self.network_, scale, offset, single, encoding_of(self))
-        return answers.predict(X)
+        return value_answers(self).predict(X)
 
     def equations(self) -> list[str]:
         """Return the network as equations, one per node; steep gates are written as thresholds."""

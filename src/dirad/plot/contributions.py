@@ -7,7 +7,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from dirad.plot.bars import average_bars, explained, name_with_values, sample_bars, short_number
+from dirad.plot.bars import (
+    average_bars,
+    explained,
+    inputs_in_words,
+    name_in_sample,
+    sample_bars,
+    short_number,
+)
 from dirad.plot.colours import GRID, INK, NEGATIVE, PALE, POSITIVE
 from dirad.plot.data import subject
 from dirad.plot.figure import root, shown
@@ -63,16 +70,19 @@ class ExplanationDisplay:
         average all outputs together. `by` is that of `dirad.explain`. Contributions beyond the
         `max_bars` largest are added up.
         """
-        from dirad.estimators.checks import checked_inputs
+        from dirad.estimators.answering import encoded
+        from dirad.estimators.columns import checked_columns, encoding_of
 
-        found = explained(estimator, X, by)
+        columns = subject(estimator).columns
+        X, encoding = checked_columns(estimator, X), encoding_of(estimator)
+        found = explained(estimator, encoded(encoding, X), by)
         if sample is None:
             bars = average_bars(estimator, found, output, max_bars)
         else:
-            values = checked_inputs(estimator, X, reset=False)[sample]
-            inputs, names = subject(estimator).inputs, list(found.names)
+            names = list(found.names)
             if by == "input":
-                names = [name_with_values(found, i, values, inputs) for i in range(len(names))]
+                inputs = inputs_in_words(encoding, X[sample], columns)
+                names = [name_in_sample(found, i, inputs) for i in range(len(names))]
             chosen = int(np.argmax(found.activation[sample])) if output is None else output
             bars = sample_bars(estimator, found, names, sample, chosen, max_bars)
         return cls(bars.names, bars.sizes, bias=bars.bias, output=bars.output).plot(ax)

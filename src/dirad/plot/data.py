@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 
 class Subject(NamedTuple):
-    """One network with its history and the names of its inputs and outputs."""
+    """One network with its history and all names.
+
+    Where X has missing values or categories, inputs of the network are other than columns of X.
+    """
 
     network: "Network"
     history: "History"
     inputs: list[str]
     outputs: list[str]
+    columns: list[str]  # of X
     spread: NDArray[np.float64] | None = None  # standard deviations of unstandardized inputs
 
 
@@ -38,11 +42,13 @@ def subject(estimator: Any, model: int | None = None) -> Subject:
     """Return the network of an estimator; of a PREVALClassifier, L0 of the model with a number."""
     from sklearn.utils.validation import check_is_fitted
 
+    from dirad.estimators.columns import column_names, network_input_names
+
     check_is_fitted(estimator)
-    inputs = names(getattr(estimator, "feature_names_in_", None), estimator.n_features_in_, "x")
+    columns, inputs = list(column_names(estimator)), list(network_input_names(estimator))
     if hasattr(estimator, "models_"):
         one = model_of(estimator, model)
-        return Subject(one.network, one.history, inputs, _outputs(estimator, one))
+        return Subject(one.network, one.history, inputs, _outputs(estimator, one), columns)
     if model is not None:
         raise ValueError(f"{type(estimator).__name__} has no models, but model={model} was asked")
     network = estimator.network_
@@ -50,7 +56,19 @@ def subject(estimator: Any, model: int | None = None) -> Subject:
     if hasattr(estimator, "classes_"):
         classes = [str(name) for name in estimator.classes_.tolist()]
         outputs = classes if len(classes) == network.n_outputs else classes[1:]
-    return Subject(network, estimator.history_, inputs, outputs, estimator.input_spread_)
+    spread = estimator.input_spread_
+    return Subject(network, estimator.history_, inputs, outputs, columns, spread)
+
+
+def renamed(estimator: Any, one: Subject, given: Sequence[str]) -> Subject:
+    """Return a subject with other names of the columns of X, and of the inputs made of them."""
+    from dirad.estimators.columns import encoding_of
+
+    if len(given) != len(one.columns):
+        raise ValueError(f"{len(given)} input names for {len(one.columns)} inputs")
+    columns, encoding = [str(name) for name in given], encoding_of(estimator)
+    inputs = columns if encoding is None else list(encoding.names(columns))
+    return one._replace(columns=columns, inputs=inputs)
 
 
 def model_of(estimator: "PREVALClassifier", number: int | None = None) -> "AnyModel":

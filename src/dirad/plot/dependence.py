@@ -1,4 +1,4 @@
-"""The shape of the prediction against each input, with the thresholds of gates marked."""
+"""The shape of the prediction against each column of X, with the thresholds of gates marked."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,19 +19,30 @@ from dirad.plot.colours import (
 )
 from dirad.plot.data import subject
 from dirad.plot.figure import root, shown
-from dirad.plot.responses import Response, most_important, prediction_names, response
+from dirad.plot.responses import (
+    Response,
+    grouped,
+    most_important,
+    prediction_names,
+    response,
+    seen_thresholds,
+)
 
 MOST_FEATURES = 6
 PANELS_PER_ROW = 3
-MOST_LABELS = 3  # thresholds of one input that are labelled
+MOST_LABELS = 3  # thresholds of one column that are labelled
+LONG_NAMES = 22  # letters of all categories together, beyond which their names are turned
+BESIDE = 0.12  # distance of a missing value from the curve, as a share of its width
 
 
 class PartialDependenceDisplay:
-    """The prediction against each input, averaged over samples of which only this input varies.
+    """The prediction against each column of X, averaged over samples of which only this one varies.
 
-    Thin lines are single samples: where they are not parallel, the input interacts with others.
-    Vertical lines are thresholds of gates on the input; the band around one is where its factor
-    makes the middle 80 % of its change. Marks below are the deciles of the input.
+    Thin lines are single samples: where they are not parallel, the column interacts with others.
+    Vertical lines are thresholds of gates on the column; the band around one is where its factor
+    makes the middle 80 % of its change. Marks below are the deciles of the column. A category is a
+    point, and so is a missing value where some were missing in `fit`; pale points are single
+    samples.
 
     Parameters
     ----------
@@ -55,18 +66,21 @@ class PartialDependenceDisplay:
     ) -> "PartialDependenceDisplay":
         """Draw a DIRADClassifier (probabilities) or a DIRADRegressor on samples X.
 
-        `features` are numbers or names of inputs, by default the six most important; without
+        `features` are numbers or names of columns of X, by default the six most important; without
         `individual`, curves of single samples are not drawn.
         """
-        from dirad.estimators.checks import checked_inputs
+        from dirad.estimators.columns import checked_columns
 
-        names = subject(estimator).inputs
-        X = checked_inputs(estimator, X, reset=False)
-        chosen = most_important(estimator, MOST_FEATURES) if features is None else features
-        places = [_place(feature, names) for feature in chosen]
-        if not places:
-            raise ValueError("no input matters to this model: name the features to draw")
-        found = [response(estimator, X, place, names[place]) for place in places]
+        names = subject(estimator).columns
+        X = checked_columns(estimator, X)
+        every = grouped(names)
+        if features is None:
+            chosen = most_important(estimator, every, MOST_FEATURES)
+        else:
+            chosen = [every[_place(feature, names)] for feature in features]
+        if not chosen:
+            raise ValueError("no column of X matters to this model: name the features to draw")
+        found = [response(estimator, X, one) for one in chosen]
         if not individual:
             found = [one._replace(individual=one.individual[:0]) for one in found]
         return cls(found, prediction_names(estimator)).plot(ax)
@@ -116,14 +130,31 @@ class PartialDependenceDisplay:
         single = len(self.outputs) == 1
         if leftmost:
             panel.set_ylabel(self.outputs[0] if single else "probability", fontsize=9, color=INK)
+        at, n = _positions(one), 0 if one.categories else one.n_known
         for curve in one.individual:
-            panel.plot(one.grid, curve, color=QUIET, lw=0.6, alpha=0.5)
+            if n:
+                panel.plot(at[:n], curve[:n], color=QUIET, lw=0.6, alpha=0.5)
+            if n < len(at):
+                panel.plot(at[n:], curve[n:], "o", color=QUIET, ms=2.5, alpha=0.5, mew=0)
         for curve, name, colour in zip(
             one.mean, self.outputs, _colours(len(one.mean)), strict=True
         ):
-            panel.plot(one.grid, curve, color=colour, lw=2.0, label=name)
+            if n:
+                panel.plot(at[:n], curve[:n], color=colour, lw=2.0, label=name)
+            if n < len(at):
+                panel.plot(at[n:], curve[n:], "o", color=colour, ms=6, label="" if n else name)
+        if one.categories:
+            turned = sum(map(len, one.categories)) > LONG_NAMES
+            style = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if turned else {}
+            panel.set_xticks(at, one.categories, fontsize=8, color=INK, **style)
+            panel.set_xlim(-0.6, len(at) - 0.4)
+            return
         panel.margins(x=0.02)
+        if n < len(at):
+            _mark_missing(panel, at)
         _mark_thresholds(panel, one)
+        if not len(one.values):
+            return
         deciles = np.quantile(one.values, np.arange(1, 10) / 10)
         panel.plot(
             deciles,
@@ -137,9 +168,37 @@ class PartialDependenceDisplay:
         )
 
 
+def _positions(one: Response) -> NDArray[np.float64]:
+    """Return where each point is drawn: categories in a row, a missing value beside the curve."""
+    if one.categories:
+        return np.arange(len(one.grid), dtype=float)
+    known = one.grid[: one.n_known]
+    beside = known[-1] + BESIDE * (np.ptp(known) or 1.0)
+    return np.where(np.isnan(one.grid), beside, one.grid)
+
+
+def _mark_missing(panel: Axes, at: NDArray[np.float64]) -> None:
+    """Name the last point, and separate it from the curve; it has no place on the axis."""
+    panel.axvline(0.5 * (at[-2] + at[-1]), color=GRID, lw=0.8, zorder=0)
+    panel.set_xlim(right=at[-1] + 0.6 * (at[-1] - at[-2]))
+    low, high = at[0], at[-2]
+    ticks = [tick for tick in panel.get_xticks() if low <= tick <= high]
+    panel.set_xticks(ticks)
+    panel.text(
+        at[-1],
+        -0.03,
+        "missing",
+        transform=panel.get_xaxis_transform(),
+        ha="center",
+        va="top",
+        fontsize=8,
+        color=INK,
+    )
+
+
 def _mark_thresholds(panel: Axes, one: Response) -> None:
     """Draw the thresholds within the range of the curve, and the width of their transitions."""
-    seen = [gate for gate in one.thresholds if one.grid[0] <= gate.value <= one.grid[-1]]
+    seen = seen_thresholds(one)
     for gate in seen:
         if not gate.is_sharp:
             ends = gate.value - gate.half_width, gate.value + gate.half_width
@@ -159,13 +218,13 @@ def _mark_thresholds(panel: Axes, one: Response) -> None:
 
 
 def _place(feature: int | str, names: Sequence[str]) -> int:
-    """Return the number of an input, given by its number or name."""
+    """Return the number of a column, given by its number or name."""
     if isinstance(feature, str):
         if feature not in names:
-            raise ValueError(f"there is no input {feature!r}")
+            raise ValueError(f"X has no column {feature!r}")
         return list(names).index(feature)
     if not -len(names) <= feature < len(names):
-        raise ValueError(f"there is no input {feature}: the model has {len(names)}")
+        raise ValueError(f"X has no column {feature}: it has {len(names)}")
     return int(feature) % len(names)
 
 

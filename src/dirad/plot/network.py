@@ -28,7 +28,7 @@ from dirad.plot.colours import (
     weight_colours,
     weight_scale,
 )
-from dirad.plot.data import names, scaled_weights, subject
+from dirad.plot.data import names, renamed, scaled_weights, subject
 from dirad.plot.figure import Maker, root, shown
 from dirad.plot.layout import (
     MANY_EDGES,
@@ -372,11 +372,16 @@ class NetworkDisplay:
         shape: tuple[int, int] | None = None,
         ax: Axes | None = None,
     ) -> "NetworkDisplay":
-        """Draw the network of a fitted estimator; of PREVAL, L0 of `model` or of the newest."""
+        """Draw the network of a fitted estimator; of PREVAL, L0 of `model` or of the newest.
+
+        `input_names` are names of the columns of X.
+        """
         found = subject(estimator, model)
+        if input_names is not None:
+            found = renamed(estimator, found, input_names)
         return cls(
             found.network,
-            input_names=found.inputs if input_names is None else input_names,
+            input_names=found.inputs,
             output_names=found.outputs,
             shape=shape,
             input_spread=found.spread,

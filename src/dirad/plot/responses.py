@@ -1,4 +1,4 @@
-"""How predictions depend on each input: the data behind plots and pages, without matplotlib."""
+"""How predictions depend on each column of X: the data behind plots and pages, no matplotlib."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -7,43 +7,122 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.thresholds import Threshold, thresholds
+from dirad.encoding import Categories, Encoding
 
 MOST_POINTS = 50  # of a curve, besides those at thresholds
-FEW_VALUES = 20  # an input with at most as many different values is drawn at these
+FEW_VALUES = 20  # a column with at most as many different values is drawn at these
+MOST_CATEGORIES = 12  # of one column; those with most samples
 MOST_SAMPLES = 200  # over which a curve is averaged
 MOST_INDIVIDUAL = 30  # samples whose own curves are kept
 OUTER = 0.01  # share of the samples beyond each end of a curve
+MISSING = "(missing)"  # the name of a missing value among categories
+
+
+class Feature(NamedTuple):
+    """What predictions depend on: a column of X, or columns that indicate one category each."""
+
+    name: str
+    columns: tuple[int, ...]
+    categories: tuple[str, ...] = ()  # of indicators, one per column
+
+
+def grouped(columns: Sequence[str], indicators: Sequence[Feature] = ()) -> list[Feature]:
+    """Return all features, given the names of the columns of X and which are indicators.
+
+    >>> grouped(["age", "hue=red", "hue=blue"], [Feature("hue", (1, 2), ("red", "blue"))])[1].name
+    'hue'
+    """
+    group_of = {column: group for group in indicators for column in group.columns}
+    single = [Feature(name, (column,)) for column, name in enumerate(columns)]
+    return list(dict.fromkeys(group_of.get(i, one) for i, one in enumerate(single)))
 
 
 class Response(NamedTuple):
-    """Predictions while one input takes the values of a grid and the others stay as they are."""
+    """Predictions while one column takes the values of a grid and the others stay as they are.
 
-    feature: int
+    Of a column of categories, the points are categories, in their order. Where values of the column
+    were missing in `fit`, the last point is that of a missing value.
+    """
+
     name: str
-    grid: NDArray[np.float64]  # (points,) rising
+    grid: NDArray[np.float64]  # (points,) rising, or codes of categories; NaN: missing
     mean: NDArray[np.float64]  # (outputs, points) over the samples: the partial dependence
     individual: NDArray[np.float64]  # (samples, points) of some samples; none of several outputs
-    thresholds: tuple[Threshold, ...]  # of gates on the input
-    values: NDArray[np.float64]  # (samples,) of the input
+    thresholds: tuple[Threshold, ...]  # of gates on the number
+    values: NDArray[np.float64]  # (samples,) of the column, without missing ones
+    categories: tuple[str, ...] = ()  # their names, one per point; none if values are numbers
+
+    @property
+    def n_known(self) -> int:
+        """The number of points that are no missing value."""
+        return int(np.count_nonzero(~np.isnan(self.grid)))
 
 
-def response(estimator: Any, X: NDArray, feature: int, name: str) -> Response:
-    """Return how the predictions of a fitted DIRAD estimator depend on one input.
+def response(estimator: Any, X: NDArray, one: Feature) -> Response:
+    """Return how the predictions of a fitted DIRAD estimator depend on one feature.
 
-    They are probabilities of classes (with two classes: of the second), or values.
+    X holds numbers, codes of categories, and NaN, as `checked_columns` returns it. Predictions are
+    probabilities of classes (with two classes: of the second), or values.
     """
-    gates = thresholds(estimator.network_, estimator.input_spread_)
-    own = sorted({gate for gate in gates.values() if gate.source == feature}, key=lambda g: g.value)
-    grid = _grid(X[:, feature], own)
+    if one.categories:
+        return _indicated_response(estimator, X, one)
+    (feature,) = one.columns
+    encoding: Encoding | None = getattr(estimator, "encoding_", None)
+    values = X[~np.isnan(X[:, feature]), feature]
+    categories = None if encoding is None else encoding.categories.get(feature)
+    own = [] if categories else _thresholds(estimator, encoding, feature)
+    if categories:
+        grid = _codes(values, categories)
+    elif len(values):
+        grid = _grid(values, own)
+    else:
+        grid = np.array([0.0 if encoding is None else encoding.fill[feature]])
+    if encoding is not None and encoding.indicated[feature]:
+        grid = np.append(grid, np.nan)
+    names = [MISSING if np.isnan(c) else categories.names[int(c)] for c in grid if categories]
+    mean, individual = _varied(estimator, X, [feature], grid[:, None])
+    return Response(one.name, grid, mean, individual, tuple(own), values, tuple(names))
+
+
+def _indicated_response(estimator: Any, X: NDArray, one: Feature) -> Response:
+    """Return how predictions depend on the category that indicators have."""
+    counts = np.count_nonzero(X[:, one.columns] == 1.0, axis=0)
+    drawn = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
+    points = np.eye(len(one.columns))[drawn]
+    mean, individual = _varied(estimator, X, one.columns, points)
+    names = tuple(one.categories[i] for i in drawn)
+    return Response(one.name, drawn.astype(float), mean, individual, (), np.zeros(0), names)
+
+
+def _varied(
+    estimator: Any, X: NDArray, columns: Sequence[int], points: NDArray
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return predictions where some columns have the values of each point, all else as it is.
+
+    They are averages (outputs, points), and those of single samples (samples, points).
+    """
     some = X[np.unique(np.linspace(0, len(X) - 1, MOST_SAMPLES).round().astype(int))]
-    varied = np.repeat(some, len(grid), axis=0)
-    varied[:, feature] = np.tile(grid, len(some))
-    found = predictions(estimator, varied).reshape(len(some), len(grid), -1)
+    varied = np.repeat(some, len(points), axis=0)
+    varied[:, list(columns)] = np.tile(points, (len(some), 1))
+    found = predictions(estimator, varied).reshape(len(some), len(points), -1)
     rows = np.unique(np.linspace(0, len(some) - 1, MOST_INDIVIDUAL).round().astype(int))
-    individual = found[rows, :, 0] if found.shape[2] == 1 else np.zeros((0, len(grid)))
-    return Response(
-        feature, name, grid, found.mean(axis=0).T, individual, tuple(own), X[:, feature]
-    )
+    individual = found[rows, :, 0] if found.shape[2] == 1 else np.zeros((0, len(points)))
+    return found.mean(axis=0).T, individual
+
+
+def _thresholds(estimator: Any, encoding: Encoding | None, feature: int) -> list[Threshold]:
+    """Return the thresholds of gates on the number of a column."""
+    if encoding is not None and not encoding.is_identity:
+        feature = int(np.flatnonzero((encoding.column == feature) & encoding.is_number)[0])
+    gates = thresholds(estimator.network_, estimator.input_spread_)
+    own = {gate for gate in gates.values() if gate.source == feature}
+    return sorted(own, key=lambda gate: gate.value)
+
+
+def _codes(values: NDArray[np.float64], categories: Categories) -> NDArray[np.float64]:
+    """Return the codes of the categories that are drawn, rising."""
+    counts = np.bincount(values[values >= 0].astype(int), minlength=len(categories))
+    return np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]).astype(float)
 
 
 def _grid(values: NDArray[np.float64], gates: Sequence[Threshold]) -> NDArray[np.float64]:
@@ -57,15 +136,23 @@ def _grid(values: NDArray[np.float64], gates: Sequence[Threshold]) -> NDArray[np
     return np.unique(grid[(grid >= low) & (grid <= high)])
 
 
+def seen_thresholds(one: Response) -> list[Threshold]:
+    """Return the thresholds within the range of a curve."""
+    if one.categories:
+        return []
+    low, high = one.grid[0], one.grid[one.n_known - 1]
+    return [gate for gate in one.thresholds if low <= gate.value <= high]
+
+
 def predictions(estimator: Any, X: NDArray) -> NDArray[np.float64]:
     """Return probabilities of classes (with two classes: of the second), or values, in columns."""
-    from dirad.estimators.answering import ClassAnswers, ValueAnswers
+    from dirad.estimators.answering import ClassAnswers, answers_of
 
-    if hasattr(estimator, "classes_"):
-        found = ClassAnswers(estimator.network_, estimator.classes_).predict_proba(X)
-        return found[:, 1:] if len(estimator.classes_) == 2 else found
-    scale, offset = estimator.target_scale_, estimator.target_offset_
-    return ValueAnswers(estimator.network_, scale, offset, False).predict(X)
+    answers = answers_of(estimator)
+    if isinstance(answers, ClassAnswers):
+        found = answers.predict_proba(X)
+        return found[:, 1:] if len(answers.classes_) == 2 else found
+    return answers._replace(single_column=False).predict(X)
 
 
 def prediction_names(estimator: Any) -> list[str]:
@@ -77,8 +164,13 @@ def prediction_names(estimator: Any) -> list[str]:
     return [f"P({label})" for label in (classes[1:] if len(classes) == 2 else classes)]
 
 
-def most_important(estimator: Any, most: int) -> list[int]:
-    """Return the inputs that matter most, best first."""
-    shares = estimator.feature_importances_
+def shares_of(features: Sequence[Feature], of_columns: NDArray) -> NDArray[np.float64]:
+    """Return the sum over the columns of each feature."""
+    return np.array([of_columns[list(one.columns)].sum() for one in features])
+
+
+def most_important(estimator: Any, features: Sequence[Feature], most: int) -> list[Feature]:
+    """Return the features that matter most, best first."""
+    shares = shares_of(features, estimator.feature_importances_)
     order = np.argsort(-shares, kind="stable")[:most]
-    return [int(i) for i in order if shares[i] > 0]
+    return [features[i] for i in order if shares[i] > 0]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dirad.atomic import replacing
+from dirad.plot.responses import Feature
 from dirad.report.page.contents import Given, contents
 from dirad.report.page.samples import MOST_SAMPLES
 from dirad.report.page.stream import matrix_table
@@ -34,6 +35,7 @@ def write_page(
     max_samples: int = MOST_SAMPLES,
     about: str = "",
     held_out: Mapping[str, float] | None = None,
+    indicators: Sequence[Feature] = (),
 ) -> Path:
     """Write one self-contained HTML page about a fitted estimator, and return its path.
 
@@ -42,13 +44,13 @@ def write_page(
     model : DIRADClassifier, DIRADRegressor or PREVALClassifier, fitted
     path : str or Path
     X, y : array-like, optional
-        Samples on which the page measures accuracy. The page stores up to `max_samples` of them,
-        whose states the reader can see in the network.
+        Samples as `predict` takes them, on which the page measures accuracy. The page stores up to
+        `max_samples` of them, whose states the reader can see in the network.
     title : str, optional
     input_names : sequence of str, optional
-        By default those of the data that the model was fitted to.
+        Of the columns of X; by default those of the data that the model was fitted to.
     shape : (rows, columns), optional
-        Shape of the image whose pixels the inputs are.
+        Shape of the image whose pixels the inputs are; not for models of data with gaps.
     tasks : array-like, optional
         The true task, which a PREVALClassifier never saw, of each row of X.
     accuracy_matrix : array-like (tasks, tasks), optional
@@ -59,8 +61,10 @@ def write_page(
         A remark beside the accuracy on X, such as whether the model was fitted to X.
     held_out : mapping, optional
         Score on held-out rows: "accuracy" or "R²", and their number as "rows".
+    indicators : sequence of Feature
+        Columns of X that indicate the categories of one column of a data file.
     """
-    given = Given(model, X, y, tasks, shape, about, held_out)
+    given = Given(model, X, y, tasks, shape, about, held_out, indicators)
     written, drawn = contents(model, given, input_names, max_samples)
     if accuracy_matrix is not None:
         written["tables"].append(_accuracy_table(accuracy_matrix))

@@ -1,4 +1,4 @@
-"""Predictions explained: their dependence on each input, and contributions for each sample."""
+"""Predictions explained: their dependence on each column, and contributions for each sample."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,32 +7,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.explanation import TooManyPaths
-from dirad.plot.bars import explained, name_with_values, sample_bars
-from dirad.plot.responses import most_important, prediction_names, response
+from dirad.plot.bars import explained, inputs_in_words, name_in_sample, sample_bars
+from dirad.plot.responses import (
+    Feature,
+    grouped,
+    most_important,
+    prediction_names,
+    response,
+    seen_thresholds,
+)
 from dirad.report.page.numbers import short
 
-MOST_RESPONSES = 6  # inputs whose effect is drawn
+MOST_RESPONSES = 6  # columns whose effect is drawn
 MOST_CURVES = 15  # of single samples
 MOST_BARS = 8  # contributions of one sample
 MANY_EDGES = 150  # of larger networks there are too many contributions to read
 
 
-def responses_data(estimator: Any, X: NDArray, names: Sequence[str]) -> dict[str, Any] | None:
-    """Return the prediction against each important input, with the thresholds of gates."""
+def responses_data(
+    estimator: Any, X: NDArray, columns: Sequence[str], indicators: Sequence[Feature]
+) -> dict[str, Any] | None:
+    """Return the prediction against each important feature, with the thresholds of gates.
+
+    In the grid, None is a missing value; of a column of categories, the grid holds their names.
+    """
     found = []
-    for feature in most_important(estimator, MOST_RESPONSES):
-        one = response(estimator, X, feature, names[feature])
+    for feature in most_important(estimator, grouped(columns, indicators), MOST_RESPONSES):
+        one = response(estimator, X, feature)
         step = -(-len(one.individual) // MOST_CURVES) if len(one.individual) else 1
         found.append(
             {
                 "name": one.name,
-                "grid": short(one.grid, 5),
+                "grid": list(one.categories) or short(one.grid, 5),
+                "categorical": bool(one.categories),
                 "mean": short(one.mean),
                 "individual": short(one.individual[::step], 3),
                 "thresholds": [
                     [short(gate.value, 5), short(gate.half_width), gate.condition(one.name)]
-                    for gate in one.thresholds
-                    if one.grid[0] <= gate.value <= one.grid[-1]
+                    for gate in seen_thresholds(one)
                 ],
             }
         )
@@ -42,21 +54,26 @@ def responses_data(estimator: Any, X: NDArray, names: Sequence[str]) -> dict[str
 
 
 def contributions_data(
-    estimator: Any, X: NDArray, names: Sequence[str]
+    estimator: Any, X: NDArray, columns: Sequence[str], indicators: Sequence[Feature]
 ) -> list[dict[str, Any]] | None:
     """Return what contributes to the prediction of each sample: bars that add up to it.
 
     Of several outputs, that of the predicted class is explained. None if the network is too large.
     """
+    from dirad.estimators.answering import encoded
+    from dirad.estimators.columns import encoding_of
+
+    encoding = encoding_of(estimator)
     if estimator.network_.n_edges > MANY_EDGES:
         return None
     try:
-        found = explained(estimator, X)
+        found = explained(estimator, encoded(encoding, X))
     except TooManyPaths:
         return None
     data = []
     for row, values in enumerate(X):
-        own = [name_with_values(found, i, values, names) for i in range(len(found.names))]
+        inputs = inputs_in_words(encoding, values, columns, indicators)
+        own = [name_in_sample(found, i, inputs) for i in range(len(found.names))]
         output = int(np.argmax(found.activation[row]))
         bars = sample_bars(estimator, found, own, row, output, MOST_BARS)
         data.append(

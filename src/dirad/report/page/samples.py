@@ -33,18 +33,21 @@ def chosen_rows(n_samples: int, numbers_each: int, most: int = MOST_SAMPLES) -> 
     return np.unique(np.linspace(0, n_samples - 1, n).round().astype(np.int64))
 
 
-def sample_data(estimator: Any, X: NDArray, y: NDArray | None, rows: NDArray, image: bool) -> Any:
-    """Return row, true and predicted value, probability and (of images) pixels of each sample."""
+def sample_data(answers: Any, X: NDArray, y: NDArray | None, rows: NDArray, image: bool) -> Any:
+    """Return row, true and predicted value, probability and (of images) pixels of each sample.
+
+    `answers` predicts, given X as numbers.
+    """
     some = X[rows]
-    answers = estimator.predict(some)
-    sure = estimator.predict_proba(some).max(axis=1) if hasattr(estimator, "classes_") else None
+    predicted = answers.predict(some)
+    sure = answers.predict_proba(some).max(axis=1) if hasattr(answers, "classes_") else None
     return {
         "rows": rows.tolist(),
         "truth": None if y is None else [_text(value) for value in y[rows]],
-        "answers": [_text(value) for value in answers],
+        "answers": [_text(value) for value in predicted],
         "sure": None if sure is None else short(sure, 3),
         "pixels": short(some, 3) if image else None,
-        "range": [short(float(some.min())), short(float(some.max()))],
+        "range": [short(np.nanmin(some)), short(np.nanmax(some))] if image else None,
     }
 
 

@@ -202,30 +202,56 @@ function drawScatter(place, { truth, answers }) {
 
 const CLASS_PAINTS = ["var(--positive)", "var(--negative)", "var(--nodes)", "var(--hidden-line)", "var(--alert)", "var(--quiet)"];
 
-/** Draw the prediction against one input: single samples, their mean, and the thresholds of gates. */
-function drawResponse({ name, grid, mean, individual, thresholds }, [low, high]) {
+/** Draw the prediction against one column: single samples, their mean, and the thresholds of gates.
+ *  Categories are points, and so is a missing value, null at the end of the grid. */
+function drawResponse(one, [low, high]) {
+  const { name, grid, categorical, mean, individual, thresholds } = one;
   const width = 300, height = 200, left = 46, right = 8, top = 18, bottom = 36;
-  const first = grid[0], last = grid.at(-1);
-  const x = (value) => left + (width - left - right) * (value - first) / (last - first || 1);
+  const known = grid.filter((value) => value !== null), gap = !categorical && known.length < grid.length;
+  const first = known[0], last = known.at(-1), end = width - right - (gap ? 56 : 0);
+  const slot = (end - left) / grid.length;
+  const x = (value) => left + (end - left) * (value - first) / (last - first || 1);
+  const at = (value, i) => (categorical ? left + (i + 0.5) * slot : value === null ? width - right - 24 : x(value));
   const y = (value) => height - bottom - (height - top - bottom) * (value - low) / (high - low || 1);
+  const n = categorical ? 0 : known.length;  // points on the curve; the others stand alone
   const curve = (values, paint, size, opacity) => shape("path", {
-    d: lineThrough(grid.map((value, i) => [x(value), y(values[i])])), fill: "none", stroke: paint, "stroke-width": size, opacity,
+    d: lineThrough(grid.slice(0, n).map((value, i) => [x(value), y(values[i])])), fill: "none", stroke: paint, "stroke-width": size, opacity,
   });
+  const dots = (values, paint, r, opacity) => grid.slice(n).map((value, i) => shape("circle",
+    { cx: at(value, n + i), cy: y(values[n + i]), r, fill: paint, opacity }));
   const line = (value) => shape("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), stroke: "var(--line)" });
   const root = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Prediction against ${name}` },
     line(low), line(high), label(left - 5, y(low) + 4, number(low, 3), "end"), label(left - 5, y(high) + 4, number(high, 3), "end"));
   for (const [value, half, condition] of thresholds) {
-    const from = Math.max(x(value - half), left), to = Math.min(x(value + half), width - right);
+    const from = Math.max(x(value - half), left), to = Math.min(x(value + half), end);
     root.append(
       shape("rect", { x: from, y: top, width: Math.max(to - from, 1), height: height - top - bottom, fill: "var(--hidden)", opacity: 0.7 }, shape("title", {}, condition)),
       shape("line", { x1: x(value), x2: x(value), y1: top, y2: height - bottom, stroke: "var(--hidden-line)", "stroke-dasharray": "4 3" }));
     if (thresholds.length <= 3) root.append(label(x(value), top - 5, number(value), "middle"));
   }
-  individual.forEach((values) => root.append(curve(values, "var(--neutral)", 0.7, 0.6)));
-  mean.forEach((values, i) => root.append(curve(values, CLASS_PAINTS[i % CLASS_PAINTS.length], 2.2, 1)));
-  root.append(label(left, height - 20, number(first, 3)), label(width - right, height - 20, number(last, 3), "end"),
-    label((left + width - right) / 2, height - 4, name, "middle"));
+  individual.forEach((values) => root.append(curve(values, "var(--neutral)", 0.7, 0.6), ...dots(values, "var(--neutral)", 1.5, 0.6)));
+  mean.forEach((values, i) => {
+    const paint = CLASS_PAINTS[i % CLASS_PAINTS.length];
+    root.append(curve(values, paint, 2.2, 1), ...dots(values, paint, 4, 1));
+  });
+  if (categorical) root.append(...categoryLabels(grid, at, slot, height - 20));
+  else root.append(label(left, height - 20, number(first, 3)), label(end, height - 20, last === first ? "" : number(last, 3), "end"));
+  if (gap) root.append(
+    shape("line", { x1: end + 7, x2: end + 7, y1: top, y2: height - bottom, stroke: "var(--line)" }),
+    label(width - right - 24, height - 20, "missing", "middle"));
+  root.append(label((left + width - right) / 2, height - 4, name, "middle"));
   return root;
+}
+
+/** The names of categories below their points, as far as they fit; all of each is its tooltip. */
+function categoryLabels(names, at, slot, y) {
+  const letters = Math.max(Math.floor(slot / 6.5), 1);
+  return names.map((name, i) => {
+    const short = name.length > letters ? `${name.slice(0, Math.max(letters - 1, 1))}…` : name;
+    const text = label(at(name, i), y, short, "middle");
+    text.append(shape("title", {}, name));
+    return text;
+  });
 }
 
 function drawResponses(place, { range, inputs }) {
