@@ -17,6 +17,7 @@ from dirad.cli.app import (
     Preset,
     Usage,
     app,
+    spinner,
     warm_up,
 )
 from dirad.cli.checkpoint import Job, claimed_output, provenance_of
@@ -251,7 +252,8 @@ def _fit_network(job: Job, model: Any, growth: Growth, test: float) -> None:
         random_state=growth.seed,
     )
     if model is None:
-        model = fresh.fit(X, y, steps=STEPS)
+        with spinner(job.talk, "choosing a structure"):
+            model = fresh.fit(X, y, steps=STEPS)
     job.require_same(model, fresh)
     with job.pauses() as pause, progress(job.talk, "growing", "steps") as show:
         while not model.is_stable_:

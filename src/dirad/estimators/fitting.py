@@ -32,6 +32,7 @@ CHECK_INTERVAL = 200  # steps between two checks of held-out samples
 STRUCTURES = ("auto", "compact", "wide")
 TRIAL_SHARE = 6  # one sample in so many is held out to compare a compact and a wide network
 LEAST_HELD_OUT = 10  # samples; with fewer only a compact network is grown
+MOST_WIDE_INPUTS = 300  # with more, a wide network is grown only if it is asked for
 CLEARLY = 2.0  # standard errors by which a wide network must be better
 TRIAL_SETTLE_STEPS = 1000  # of the compact network that is only compared
 
@@ -302,8 +303,10 @@ def _possible_structure(structure: str, params: Params, samples: Samples, held_o
     if structure == "wide" and (held_out or not unlimited):
         what = "validation_fraction" if unlimited else "max_edges or preset='paper'"
         raise ValueError(f"structure='wide' cannot be combined with {what}")
-    enough = len(samples.X) // TRIAL_SHARE >= LEAST_HELD_OUT
-    if structure == "auto" and (held_out or not unlimited or not enough):
+    suitable = (
+        len(samples.X) // TRIAL_SHARE >= LEAST_HELD_OUT and samples.X.shape[1] <= MOST_WIDE_INPUTS
+    )
+    if structure == "auto" and (held_out or not unlimited or not suitable):
         return "compact"
     return structure
 

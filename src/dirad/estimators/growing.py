@@ -113,8 +113,8 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         A compact network has few edges, each of which was tested. A wide network has many nodes
         that feed every output; it is often more accurate on noisy tables, and no kernel has to be
         compiled for it. "auto" grows both and takes the wide one if it predicts held-out samples
-        clearly better; with `max_edges`, `validation_fraction`, the preset ``paper`` or fewer than
-        60 samples the network is compact.
+        clearly better; with `max_edges`, `validation_fraction`, the preset ``paper``, fewer than 60
+        samples or more than 300 inputs the network is compact.
     categorical_features : "from_dtype", None, or a mask, indices or names of columns
         Columns that hold categories: text, or numbers that are codes. With "from_dtype" these are
         the columns of a pandas table of type category, and those that hold text.

@@ -9,7 +9,8 @@ from threadpoolctl import threadpool_limits
 from dirad.growth.wide.draft import Draft, Samples, total_cost, transferred
 from dirad.growth.wide.scan import Bins, Search
 
-GROWTH_SAMPLES = 4000  # on which a network grows; its outputs are then solved on all samples
+GROWTH_SAMPLES = 4000  # on which a network grows
+SOLVED_OPERATIONS = 5e9  # of one Newton step at the end: more samples than that allows are left out
 GROWTH_RATE = 0.1  # candidates per round, as a share of the nodes (at least one)
 MOST_NODES = 150
 PATIENCE = 1.6, 15  # growth ends at 1.6 times the nodes of the best held-out cost, + 15
@@ -35,10 +36,7 @@ def grow(
     held_out: Samples | None = None,
 ) -> tuple[Draft, int, NDArray[np.float64]]:
     """Grow a network; return it, the best number of nodes, and its answers to held-out samples."""
-    rng = np.random.default_rng(seed)
-    if len(samples.inputs) > GROWTH_SAMPLES:
-        rows = np.sort(rng.permutation(len(samples.inputs))[:GROWTH_SAMPLES])
-        samples = samples.take(rows)
+    samples = some_of(samples, GROWTH_SAMPLES, seed)
     draft = Draft(samples, transfer, decay, usable)
     bins = Bins(samples.inputs, usable, seed)
     best, best_nodes, best_answers = np.inf, 0, np.empty((0, samples.targets.shape[1]))
@@ -90,15 +88,25 @@ def fit_wide(
         _, n_nodes, answers = grow(rest, *arguments, MOST_NODES, test)
         draft, _, _ = grow(samples, *arguments, n_nodes)
         if len(samples.inputs) > GROWTH_SAMPLES:
-            draft = on_all_samples(draft, samples)
+            operations = (len(draft.features) + 1) ** 2 * len(draft.bias)
+            most = max(GROWTH_SAMPLES, int(SOLVED_OPERATIONS / operations))
+            draft = on_other_samples(draft, some_of(samples, most, seed))
         draft.solve(FINAL_STEPS, 1e-9)
         remove_negligible_edges(draft)
         draft.solve(FINAL_STEPS, 1e-9)
     return WideFit(draft, answers)
 
 
-def on_all_samples(draft: Draft, samples: Samples) -> Draft:
-    """Return the same network with its states for all samples."""
+def some_of(samples: Samples, most: int, seed: int) -> Samples:
+    """Return all samples, or as many as allowed at random."""
+    n = len(samples.inputs)
+    if n <= most:
+        return samples
+    return samples.take(np.sort(np.random.default_rng(seed).permutation(n)[:most]))
+
+
+def on_other_samples(draft: Draft, samples: Samples) -> Draft:
+    """Return the same network with its states for other samples."""
     result = Draft(samples, draft.transfer, draft.decay, draft.usable)
     feeding = set(draft.features)
     for i, gate in enumerate(draft.nodes):
