@@ -53,7 +53,7 @@ TIMED = {
     "edge_gradients": "potentials",
     "perturb_zero_weight_gradients": "update",
     "move_weights_and_biases": "update",
-    "move_gains": "update",
+    "schedule_gains": "update",
     "grow_v1": "choosing",
     "grow_unrestricted": "choosing",
     "structure_round": "choosing",

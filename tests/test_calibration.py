@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, kstest
 
-from dirad.core.compose import GatedPart, compose_gated, index_gates
+from dirad.core.compose import GatedPart, compose_gated, index_gated_parts
 from dirad.core.network import LINEAR
 from dirad.growth.state import new_state
 from dirad.inference import Builder, evaluate, respond
@@ -16,7 +16,7 @@ from dirad.preval.clusters import find_clusters
 from dirad.preval.input_units import InputUnits
 from dirad.preval.l1 import new_l1
 from dirad.preval.learner import new_learner
-from dirad.preval.linear_predictor import LinearPredictor
+from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.predictor import fit_state_scaling
 from dirad.preval.settings import PRESETS
 from dirad.preval.source_selection import most_correlated
@@ -199,7 +199,7 @@ def new_model(y, **changes):
 
 def p_labels(model, label, y):
     """Return the p-value of labels y where the model predicts others."""
-    return model.label_calibration.p_labels(y, model.label_errors(np.asarray(label), y))
+    return model.calibration_with_labels.p_labels(y, model.label_errors(np.asarray(label), y))
 
 
 def test_classes_so_many_that_some_are_always_first_seen_are_not_new():
@@ -240,14 +240,14 @@ def test_an_l0_that_learned_all_samples_has_no_label_errors():
 def test_the_linear_predictor_is_regression_of_every_input_on_the_others():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5000, 4)) @ rng.normal(size=(4, 4)) + 3.0
-    errors = LinearPredictor(X, 1e-9).residuals(X)
+    errors = LinearInputPredictor(X, 1e-9).residuals(X)
     for i in range(4):
         others = np.column_stack([np.ones(5000), np.delete(X, i, axis=1)])
         twin = X[:, i] - others @ np.linalg.lstsq(others, X[:, i], rcond=None)[0]
         assert errors[:, i] == pytest.approx(twin, abs=1e-4)
-    mean = LinearPredictor(X, float("inf"))
+    mean = LinearInputPredictor(X, float("inf"))
     assert mean.residuals(X) == pytest.approx(X - X.mean(axis=0))
-    assert (mean.n_parameters, LinearPredictor(X, 0.1).n_parameters) == (4, 16)
+    assert (mean.n_parameters, LinearInputPredictor(X, 0.1).n_parameters) == (4, 16)
 
 
 @pytest.mark.parametrize(("samples", "inputs"), [(1, 3), (2, 3), (30, 31), (40, 200)])
@@ -259,7 +259,7 @@ def test_the_linear_predictor_of_few_samples_equals_the_inverse_covariance(sampl
     covariance = np.cov(X.T) if samples > 1 else np.zeros((inputs, inputs))
     precision = np.linalg.inv(covariance + ridge * np.eye(inputs))
     twin = (fresh - X.mean(axis=0)) @ precision / np.diag(precision)
-    predictor = LinearPredictor(X, 0.3)
+    predictor = LinearInputPredictor(X, 0.3)
     assert predictor.residuals(fresh) == pytest.approx(twin, rel=1e-9, abs=1e-12)
     assert predictor.n_parameters == samples * inputs + 2 * inputs
 
@@ -271,7 +271,7 @@ def test_an_input_that_varies_far_more_than_others_does_not_spoil_the_prediction
     X[:, 7] *= times
     precision = np.linalg.inv(np.cov(X.T) + 0.3 * (1 + 100 / 60) * np.eye(100))
     twin = (X - X.mean(axis=0)) @ precision / np.diag(precision)
-    found = LinearPredictor(X, 0.3).residuals(X)
+    found = LinearInputPredictor(X, 0.3).residuals(X)
     others = np.arange(100) != 7
     assert found[:, others] == pytest.approx(twin[:, others], rel=1e-6, abs=1e-6)
 
@@ -377,7 +377,7 @@ def test_an_open_gate_lets_its_part_through_and_a_closed_one_nothing(seed):
         assert answers == pytest.approx(X @ weights[gate].T + biases[gate], abs=1e-9)
     assert respond(network, np.hstack([X, np.zeros((10, 2))])) == pytest.approx(0.0, abs=1e-9)
     assert network.n_hidden == int((weights != 0).any(axis=2).sum())
-    found = index_gates(network, 2)
+    found = index_gated_parts(network, 2)
     grown = (weights != 0).any(axis=2).T
     assert np.array_equal(found.unit >= 0, grown)
     assert found.constant[~grown].tolist() == biases.T[~grown].tolist()

@@ -107,7 +107,7 @@ def test_other_functions_are_compiled_as_numba_does_it():
     assert context.codegen()._library_class is JITCodeLibrary
 
 
-@compilation.made_by_python
+@compilation.borrowed_by_kernels
 class Rows(NamedTuple):
     """Arrays that Python passes to kernels."""
 

@@ -8,7 +8,15 @@ from scipy.special import ndtri
 
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.calibration import RARE_CLASS_KEY, calibrate
-from dirad.preval.decide import Judgement, Known, Mixed, New, NotCalibrated, decide, one_per_group
+from dirad.preval.decide import (
+    Judgement,
+    Known,
+    Mixed,
+    NoneCalibrated,
+    SomeNew,
+    decide,
+    one_per_group,
+)
 from dirad.preval.events import Verdict
 from dirad.preval.expert import GROWING_L0, PHASE_STABLE, Scores
 from streams import SETTINGS
@@ -50,7 +58,7 @@ def decided(*judgements, y=None, latest=None, settings=DEFAULT):
 
 
 def test_without_a_calibrated_model_a_batch_is_unknown():
-    assert decided() == NotCalibrated()
+    assert decided() == NoneCalibrated()
 
 
 def test_a_known_batch_goes_to_the_model_with_the_highest_p_value():
@@ -77,7 +85,7 @@ def test_a_batch_that_two_models_know_together_is_mixed():
 
 def test_a_batch_that_no_model_knows_is_new():
     found = decided(judgement(4, np.full(50, FAR), p=1e-9), judgement(7, np.full(50, FAR)))
-    assert isinstance(found, New)
+    assert isinstance(found, SomeNew)
     assert found.novel.all()
     assert found.p == 1e-9
 
@@ -85,7 +93,7 @@ def test_a_batch_that_no_model_knows_is_new():
 def test_in_a_partly_known_batch_the_most_unusual_samples_are_new():
     logs = np.concatenate([usual(30), np.full(20, FAR)])
     found = decided(judgement(4, logs))
-    assert isinstance(found, New)
+    assert isinstance(found, SomeNew)
     assert found.novel.tolist() == [False] * 30 + [True] * 20
     assert (found.model == 4).all()
 
@@ -105,7 +113,7 @@ def test_known_inputs_with_other_labels_follow_another_rule():
     wrong = np.arange(60) % 3 > 0
     y = np.arange(60) % 2
     found = decided(judgement(4, usual(60), wrong=wrong, p_inputs=0.5, p_labels=0.0), y=y)
-    assert isinstance(found, New)
+    assert isinstance(found, SomeNew)
     assert found.novel.all()
 
 
@@ -130,7 +138,7 @@ def test_what_an_expert_without_classes_knows_is_learned_again_when_labels_come(
     for phase, again in ((PHASE_STABLE, True), (GROWING_L0, False)):
         one = judgement(4, usual(50), classes=(), phase=phase)
         found = decided(one, y=y)
-        assert isinstance(found, New) == again
+        assert isinstance(found, SomeNew) == again
         if again:
             assert found.novel.all()
     without = DEFAULT.replace(labels_in_detection=False)

@@ -23,7 +23,7 @@ from dirad.growth.edge_generation import best_source
 from dirad.growth.enc import function_preserving_init, may_convert
 from dirad.growth.evidence import (
     cross_products,
-    log_likelihood_ratio,
+    g_statistic,
     needed_evidence,
     product_evidence,
     residual_score,
@@ -35,16 +35,16 @@ from dirad.growth.products import (
     MAX_ORDER,
     best_pair,
     best_product_of_length,
-    move_later_nodes_first,
+    move_gates_first,
 )
 from dirad.growth.removal import prune_zero_edges_and_dead_units
 from dirad.growth.saliency import fade_weakest, obs_saliencies
 from dirad.growth.state import N_SAMPLES, PHASE, PHASE_START, STEP, new_scratch, new_state
 from dirad.growth.update import (
     learning_rate,
-    move_gains,
     move_weights_and_biases,
     perturb_zero_weight_gradients,
+    schedule_gains,
 )
 from dirad.history import SETTLING
 from dirad.inference import respond
@@ -367,7 +367,7 @@ def test_noise_seldom_passes_for_evidence():
         p, delta = rng.normal(size=(tries, n)), rng.normal(size=n)
         scores, variances = p @ delta, (p**2) @ delta**2
         z = map(squared_z, scores, variances)
-        passed += max(map(log_likelihood_ratio, z, [n] * tries)) > needed
+        passed += max(map(g_statistic, z, [n] * tries)) > needed
     assert 0 < passed <= 0.06 * rounds
 
 
@@ -524,7 +524,7 @@ def gains(rule, start, steps, weight=0.5):
     state, plan = state_of(network), build_plan(network)
     result = []
     for _ in range(steps):
-        move_gains(state, plan, Params(K_rule=rule).constants())
+        schedule_gains(state, plan, Params(K_rule=rule).constants())
         result.append(float(network.units["gain"][1]))
     return np.array(result)
 
@@ -786,7 +786,7 @@ def test_without_conversion_there_is_no_hidden_node():
 @given(st.lists(st.integers(0, 30), unique=True, max_size=12), st.integers(1, 31))
 def test_gates_come_first_and_keep_their_order(nodes, first_gate):
     candidates = np.array(nodes, np.int64)
-    number = move_later_nodes_first(candidates, first_gate)
+    number = move_gates_first(candidates, first_gate)
     gates = [s for s in nodes if s >= first_gate]
     assert number == len(gates)
     assert candidates.tolist() == gates + [s for s in nodes if s < first_gate]

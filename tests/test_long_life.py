@@ -313,7 +313,7 @@ def test_single_samples_merge_nothing():
     system = learned("default", [0, 1])
     for X in (samples(0, 40, seed=5)[0], samples(1, 40, seed=5)[0]):
         for row in X:
-            system.take(row[None], np.full(1, UNLABELLED))
+            system.learn_batch(row[None], np.full(1, UNLABELLED))
     assert len(system.models) == 2
 
 
@@ -561,7 +561,7 @@ def test_of_many_experts_only_the_likely_ones_are_evaluated(monkeypatch):
     assert np.array_equal(found.probabilities, expected.probabilities)
     monkeypatch.setattr(system_module, "EXPERTS_PER_BATCH", 2)
     before = len(system.models)
-    assert str(system.take(*samples(3, 50, seed=11))).startswith("known: 3")
+    assert str(system.learn_batch(*samples(3, 50, seed=11))).startswith("known: 3")
     assert len(system.models) == before
 
 
@@ -594,7 +594,7 @@ def test_a_task_that_gradually_replaces_another_is_not_another_rule(seed):
         parts = samples(0, 50 - new, seed=100 * seed + k), samples(1, new, seed=200 * seed + k)
         X, y = (np.concatenate(pair) for pair in zip(*parts, strict=True))
         order = rng.permutation(50)
-        system.take(X[order], y[order])
+        system.learn_batch(X[order], y[order])
     system.learn(*samples(1, 400, seed=300 + seed))
     assert [str(r.kind) for r in system.journal.reports].count("new") <= 1
     assert len(system.models) == 2

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from dirad.core.compose import stack
+from dirad.core.compose import concatenate_outputs
 from dirad.core.network import FREE, LINEAR, LOGISTIC, OUTPUT
 from dirad.growth.adapt import adapt, new_data
 from dirad.growth.state import new_state, with_output
@@ -129,7 +129,7 @@ def test_stacked_networks_answer_as_they_do_alone(seed, count):
     rng = np.random.default_rng(seed)
     some = [random_network(rng, 4, 1, int(rng.integers(0, 4))) for _ in range(count)]
     X = rng.normal(size=(20, 4))
-    together = stack(some)
+    together = concatenate_outputs(some)
     assert np.array_equal(respond(together, X), np.hstack([respond(one, X) for one in some]))
     assert together.n_edges == sum(one.n_edges for one in some)
     assert together.n_hidden == sum(one.n_hidden for one in some)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from dirad.core.compose import index_gates
+from dirad.core.compose import index_gated_parts
 from dirad.inference import evaluate, node_states, respond
 from dirad.preval.expert import Expert
 from dirad.preval.program import CLUSTER_ERRORS, GATES, L0, RESIDUALS, expert_program, l0_program
@@ -30,7 +30,7 @@ def naive_errors_by_cluster(l1, states):
     if l1.clusters is None:
         errors = [l1.scaled_predictions(states)[:, inputs] - actual]
     else:
-        parts = index_gates(l1.network, l1.clusters.n)
+        parts = index_gated_parts(l1.network, l1.clusters.n)
         opened = np.hstack([states, np.ones((len(states), l1.clusters.n))])
         errors = []
         for cluster in range(l1.clusters.n):
@@ -50,7 +50,7 @@ def naive(one, X):
     evaluator, l1 = one.evaluator, one.l1
     states = l1.states.of(evaluator.scaling.standardize(X))
     errors = naive_errors_by_cluster(l1, states)
-    exponent = evaluator.likelihood_exponent
+    exponent = evaluator.error_exponent
     score = np.mean(errors**-exponent, axis=1) ** (-1.0 / exponent)
     p = np.clip(one.l0_outputs(X), TINY, 1.0 - TINY)
     weight_l0, weight_errors = evaluator.evidence_weights

@@ -143,10 +143,10 @@ def test_an_interpreter_that_is_missing_is_no_error(monkeypatch):
 def test_processes_compile_one_after_the_other(tmp_path, monkeypatch):
     monkeypatch.setattr(second_process, "CACHE_FOLDER", str(tmp_path))
     monkeypatch.setattr(second_process, "LONGEST_WAIT", 0.5)
-    with second_process.compiling_alone():
+    with second_process.compile_lock():
         before = time.monotonic()
-        with second_process.compiling_alone():  # waits, and then goes on without
+        with second_process.compile_lock():  # waits, and then goes on without
             assert time.monotonic() - before >= 0.5
     before = time.monotonic()
-    with second_process.compiling_alone():
+    with second_process.compile_lock():
         assert time.monotonic() - before < 0.5

@@ -26,7 +26,7 @@ from dirad.growth.thinning import (
     fade_least_magnitudes,
     is_thinning_round,
     kth_largest,
-    noise_share,
+    noise_factor,
 )
 from dirad.growth.update import learning_rate
 from dirad.history import SETTLING, STABLE, THINNING
@@ -139,7 +139,7 @@ def test_schedules_of_thinning():
     rounds, noise, rates = [], [], []
     for step in range(1500):
         state.clock[0] = step
-        noise.append(noise_share(state, CONSTANTS))
+        noise.append(noise_factor(state, CONSTANTS))
         rates.append(learning_rate(state, CONSTANTS))
         if is_thinning_round(state, CONSTANTS):
             rounds.append(step + 1)

@@ -16,7 +16,7 @@ from dirad import DIRADClassifier, DIRADRegressor
 from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX
 from dirad.estimators.fitting import Samples as Given
 from dirad.estimators.fitting import held_out_rows, is_clearly_better
-from dirad.growth.wide import Samples, costs_of_answers, errors_of_answers, fit_wide
+from dirad.growth.wide import Samples, costs_of_answers, fit_wide, zero_one_losses
 from dirad.growth.wide.draft import CONSTANT, Draft, Gate, transferred
 from dirad.growth.wide.grow import grow, remove_negligible_edges
 from dirad.growth.wide.scan import (
@@ -83,10 +83,10 @@ def test_solved_outputs_have_no_gradient_left(transfer):
 @pytest.mark.parametrize("transfer", TRANSFERS)
 def test_a_new_node_changes_no_answer(transfer):
     draft = new_draft(transfer)
-    before = draft.respond(draft.samples.inputs)
-    draft.add(Gate(CONSTANT, 0.0, 0.25, 1, 3.0, 0.2), feeds=True)
-    draft.add(Gate(4, 0.25, 0.0625, 0, -2.0, 0.1), feeds=True)
-    assert np.array_equal(draft.respond(draft.samples.inputs), before)
+    before = draft.activations_of(draft.samples.inputs)
+    draft.add(Gate(CONSTANT, 0.0, 0.25, 1, 3.0, 0.2), feeds_outputs=True)
+    draft.add(Gate(4, 0.25, 0.0625, 0, -2.0, 0.1), feeds_outputs=True)
+    assert np.array_equal(draft.activations_of(draft.samples.inputs), before)
 
 
 @pytest.mark.parametrize("transfer", TRANSFERS)
@@ -94,7 +94,7 @@ def test_the_network_answers_as_the_draft(transfer):
     draft, _, _ = grow(problem(transfer), transfer, 1.0, np.ones(4, bool), 0, 12)
     assert len(draft.nodes) >= 12
     X = np.random.default_rng(1).normal(size=(50, 4))
-    answers = transferred(draft.respond(X), transfer)
+    answers = transferred(draft.activations_of(X), transfer)
     np.testing.assert_allclose(respond(draft.network(), X), answers, atol=1e-10)
 
 
@@ -168,7 +168,7 @@ def test_rescored_gain_is_the_drop_of_the_cost():
     node = CONSTANT
     for i, gate in enumerate(best.gates):
         gate = gate if i == 0 else gate._replace(source=node)
-        node = draft.add(gate, feeds=i + 1 == len(best.gates))
+        node = draft.add(gate, feeds_outputs=i + 1 == len(best.gates))
     draft.solve(10, 0.0)
     edges = 2 + sum(gate.n_edges for gate in best.gates)
     assert 2 * (before - draft.cost(draft.activation)) == pytest.approx(best.rate * edges, rel=1e-3)
@@ -199,10 +199,10 @@ def test_costs_of_answers():
     p = np.array([[0.9], [0.2]])
     y = np.array([[1.0], [1.0]])
     assert costs_of_answers(p, y, LOGISTIC).tolist() == pytest.approx([-np.log(0.9), -np.log(0.2)])
-    assert errors_of_answers(p, y, LOGISTIC).tolist() == [0.0, 1.0]
+    assert zero_one_losses(p, y, LOGISTIC).tolist() == [0.0, 1.0]
     q = np.array([[0.7, 0.3], [0.4, 0.6]])
     assert costs_of_answers(q, np.eye(2), SOFTMAX).tolist() == pytest.approx(-np.log([0.7, 0.6]))
-    assert errors_of_answers(q, np.eye(2)[::-1], SOFTMAX).tolist() == [1.0, 1.0]
+    assert zero_one_losses(q, np.eye(2)[::-1], SOFTMAX).tolist() == [1.0, 1.0]
     assert costs_of_answers(p, y, LINEAR).tolist() == pytest.approx([0.005, 0.32])
 
 
@@ -305,7 +305,7 @@ def test_samples_of_weight_0_do_not_count():
     # Standardization is of all samples, so that inputs stay the same.
     fits = [
         fit_wide(Samples(X, t[:, None], weight), np.arange(300) % 6 == 5, LINEAR, 1.0,
-                 np.ones(12, bool), 0).draft.respond(X)
+                 np.ones(12, bool), 0).draft.activations_of(X)
         for t in (y, wild)
     ]  # fmt: skip
     np.testing.assert_allclose(*fits, atol=1e-6)

@@ -146,5 +146,5 @@ def _measure(crowd: Crowd, n_samples: int, batches: int) -> Row:
     by_all, row["all"] = timed(lambda: route_by_all(system, X))
     row["otherwise"] = float(np.mean(found != by_all))
     given = [crowd.batch() for _ in range(batches)]
-    _, taking = timed(lambda: [system.take(*batch) for batch in given])
+    _, taking = timed(lambda: [system.learn_batch(*batch) for batch in given])
     return {**row, "batch": taking / batches}

@@ -6,7 +6,7 @@ import numpy as np
 
 from dirad.preval.choice import new_system
 from dirad.preval.learner import Learner
-from dirad.preval.linear_predictor import LinearPredictor
+from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.predictor import Predictor
 from dirad.preval.settings import PRESETS
 from experiments.reproduction.protocol import CLASSES, Setting, describe, images, learn_task
@@ -31,7 +31,7 @@ def measure_targets(n_inputs: int, n_samples: int, seed: int = 0) -> Row:
     assert expert is not None
     held, l1 = peak_memory() - before, expert.l1
     assert l1 is not None
-    sketch = timed(lambda: LinearPredictor(X, model.settings.ridge))[1]
+    sketch = timed(lambda: LinearInputPredictor(X, model.settings.ridge))[1]
     return {
         "size": len(l1.targets),
         "modes": l1.n_clusters,

@@ -171,7 +171,7 @@ def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 RECORDS_MADE_BY_PYTHON: set[type] = set()
 
 
-def made_by_python(record: type[Record]) -> type[Record]:
+def borrowed_by_kernels(record: type[Record]) -> type[Record]:
     """Declare that kernels are passed such a record, but neither make nor return one.
 
     Kernels then count no references to its arrays. A kernel that made one would leak its arrays.

@@ -23,7 +23,7 @@ GATE_GAIN, GATE_BIAS = float(np.log(3.0)), -1.0
 N_PARAMETERS_PER_GATE = 4  # these two, and the weights of the edges from the gate and to the output
 
 
-def stack(networks: Sequence[Network]) -> Network:
+def concatenate_outputs(networks: Sequence[Network]) -> Network:
     """Return one network that computes what these networks of one output compute side by side."""
     n_inputs = networks[0].n_inputs
     units = [np.flatnonzero(one.units["kind"] != FREE) for one in networks]
@@ -140,14 +140,14 @@ def compose_gated(parts: Sequence[GatedPart], n_outputs: int, n_gates: int) -> N
     return result
 
 
-class GateIndex(NamedTuple):
+class GatedPartIndex(NamedTuple):
     """Where each part of a gated network is: by output and gate."""
 
     unit: NDArray[np.int64]  # (outputs, gates) its modulatory node, or -1 where it is constant
     constant: NDArray[np.float64]  # (outputs, gates) its value where there is no such node
 
 
-def index_gates(network: Network, n_gates: int) -> GateIndex:
+def index_gated_parts(network: Network, n_gates: int) -> GatedPartIndex:
     """Find the parts of a network that `compose_gated` returned."""
     edges = network.edges[network.edges["source"] >= 0]
     source, unit = edges["source"], edges["term"] // 2
@@ -159,7 +159,7 @@ def index_gates(network: Network, n_gates: int) -> GateIndex:
     gate_of_unit = np.zeros(len(network.units), np.int64)
     gate_of_unit[unit[to_node]] = gate[to_node]
     shape = network.n_outputs, n_gates
-    result = GateIndex(np.full(shape, -1), np.zeros(shape))
+    result = GatedPartIndex(np.full(shape, -1), np.zeros(shape))
     constant = from_gate & ~to_node
     result.constant[column[unit[constant]], gate[constant]] = edges["weight"][constant]
     inner = source >= network.n_inputs

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compilation import made_by_python
+from dirad.core.compilation import borrowed_by_kernels
 
 # Places in `counts`.
 N_INPUTS, N_UNITS, N_EDGES, N_OUTPUTS, TRANSFER = range(5)
@@ -48,7 +48,7 @@ FREE_UNIT = np.array((FREE, -1, 1.0, 0), UNIT)
 FREE_EDGE = np.array((-1, -1, 0.0, 0), EDGE)
 
 
-@made_by_python
+@borrowed_by_kernels
 class Network(NamedTuple):
     """A sparse acyclic network. All arrays are C-contiguous; absence is -1."""
 

@@ -5,13 +5,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compilation import kernel, made_by_python
+from dirad.core.compilation import borrowed_by_kernels, kernel
 from dirad.core.network import N_EDGES, N_INPUTS, N_UNITS, Network
 
 LENGTH, CHANGED = 0, 1  # places in `Plan.status`
 
 
-@made_by_python
+@borrowed_by_kernels
 class Plan(NamedTuple):
     """The order in which the passes visit units and edges. Rebuilt after structural changes."""
 

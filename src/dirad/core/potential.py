@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compilation import inlined_kernel, kernel, made_by_python
+from dirad.core.compilation import borrowed_by_kernels, inlined_kernel, kernel
 from dirad.core.network import N_UNITS, OUTPUT, Network
 
 GRADIENT_STATS = np.dtype(
@@ -24,7 +24,7 @@ GRADIENT_STATS = np.dtype(
 )
 
 
-@made_by_python
+@borrowed_by_kernels
 class Potential(NamedTuple):
     """The potentials of every edge and of every term."""
 

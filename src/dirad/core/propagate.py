@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compilation import inlined_kernel, kernel, made_by_python
+from dirad.core.compilation import borrowed_by_kernels, inlined_kernel, kernel
 from dirad.core.network import (
     LOGISTIC,
     MODULATORY,
@@ -32,7 +32,7 @@ TILE = 256  # columns worked on at a time, so that a tile of all rows stays in t
 SQUARED, CROSS_ENTROPY = 0, 1
 
 
-@made_by_python
+@borrowed_by_kernels
 class Workspace(NamedTuple):
     """Scratch for one batch: nothing here outlives a step."""
 

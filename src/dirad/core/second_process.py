@@ -32,7 +32,7 @@ def all_cached(calls: Sequence[Call]) -> bool:
 
 
 @contextmanager
-def compiling_alone() -> Iterator[None]:
+def compile_lock() -> Iterator[None]:
     """Let other processes that compile into the same cache wait, and then find the programs there.
 
     Without this, workers that start together would all compile the same.

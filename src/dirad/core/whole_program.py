@@ -135,7 +135,7 @@ def _few_reference_counts() -> Iterator[None]:
 
     Numba counts references to every array of a record whenever a function takes the record or one
     of its parts. These instructions would be half of a program; the optimizer removes most of
-    them, which takes long. Arrays of a record that only Python makes (`made_by_python`) live
+    them, which takes long. Arrays of a record that only Python makes (`borrowed_by_kernels`) live
     as long as the call of the program, whose wrapper holds a reference.
     """
     before = NRTContext.incref, NRTContext.decref

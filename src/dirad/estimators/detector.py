@@ -74,7 +74,7 @@ def watch(
         unit = system.units.unit if system.units.is_known else None
         before = np.concatenate([X[:0], *(one.buffer.X for one in system.learners)])
         check_range(X, unit, before=before if unit is None else None, what=what)
-        yield system.take(X, _label_codes(y, len(X), codes, what))
+        yield system.learn_batch(X, _label_codes(y, len(X), codes, what))
 
 
 def _checked_inputs(X: Any, what: str) -> NDArray[np.float64]:

@@ -316,11 +316,11 @@ def is_clearly_better(answers: NDArray, others: NDArray, test: "Scaled", transfe
 
     Classes must also be wrong less often, by as much.
     """
-    from dirad.growth.wide import costs_of_answers, errors_of_answers
+    from dirad.growth.wide import costs_of_answers, zero_one_losses
 
     measures = [costs_of_answers]
     if transfer != LINEAR:
-        measures.append(errors_of_answers)
+        measures.append(zero_one_losses)
     weight = test.weight / max(float(test.weight.sum()), 1e-300)
     for measure in measures:
         drop = measure(others, test.targets, transfer) - measure(answers, test.targets, transfer)

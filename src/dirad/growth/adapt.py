@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dirad.core.network import Network, with_capacity
 from dirad.core.propagate import Workspace, new_workspace
-from dirad.core.second_process import Call, all_cached, compiling_alone, run_beside
+from dirad.core.second_process import Call, all_cached, compile_lock, run_beside
 from dirad.growth.batches import Data, new_data
 from dirad.growth.paper_step import run_paper_steps
 from dirad.growth.state import (
@@ -46,7 +46,7 @@ class WorkspacePool:
         self._inputs: NDArray | None = None  # the inputs that the workspaces hold
         self._resident = np.zeros(2, np.int64)
 
-    def mark_loaded(self, data: Data) -> Data:
+    def with_resident_flag(self, data: Data) -> Data:
         """Return the data, marked with whether the workspaces already hold their inputs."""
         if self._inputs is not data.inputs:
             self._inputs = data.inputs
@@ -107,7 +107,7 @@ class Adaptation:
                 f"{given[0].shape[1]} and {given[1].shape[1]}"
             )
         history = History()
-        data = pool.mark_loaded(data)
+        data = pool.with_resident_flag(data)
         data.epoch[0] = -1  # the workspace may hold the batch of another network
         result = RAN
         while self.state.step < until and result != DONE:
@@ -118,7 +118,7 @@ class Adaptation:
             if self._scratch is None:
                 self._scratch = new_scratch(self.state, self.params, pool.n_work, work)
             scratch = self._scratch._replace(work=work)
-            result = self._run(scratch, wide, data, until, (error, edges, hidden))
+            result = self._run_until_stop(scratch, wide, data, until, (error, edges, hidden))
             taken = slice(self.state.step - first)
             events = take_events(scratch.log)
             # Copies: the arrays may be much longer than the steps taken.
@@ -130,7 +130,7 @@ class Adaptation:
                 data.epoch[0] = -1
         return history
 
-    def _run(
+    def _run_until_stop(
         self,
         scratch: Scratch,
         wide: Workspace,
@@ -221,7 +221,7 @@ def warm_up(precision: str = "float32", ordering: str = "gain") -> None:
         return
     calls = program_calls(precision, ordering)
     if not all_cached(calls):
-        with compiling_alone():
+        with compile_lock():
             if len(calls) == 2 and not any(all_cached([call]) for call in calls):
                 with run_beside(
                     f"from {__name__} import load; load({precision!r}, {ordering!r}, 0)"
@@ -240,7 +240,7 @@ def program_calls(precision: str, ordering: str) -> list[Call]:
     """Return the programs of an ordering, with arguments for which they do next to nothing."""
     params = Params(precision=precision, ordering=ordering)
     state, pool = new_state(1, 1), WorkspacePool(params, 1)
-    data = pool.mark_loaded(new_data(np.zeros((1, 1)), np.zeros(1), params))
+    data = pool.with_resident_flag(new_data(np.zeros((1, 1)), np.zeros(1), params))
     work, wide = pool.workspaces(state.network)
     scratch = new_scratch(state, params, 1, work)
     constants, counts = params.constants(), np.zeros(1, np.int64)

@@ -5,14 +5,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compilation import kernel, made_by_python
+from dirad.core.compilation import borrowed_by_kernels, kernel
 from dirad.core.propagate import LANES
 from dirad.core.random import GROWTH_SAMPLE, SHUFFLE, write_permutation
 from dirad.growth.state import SEED, STEP, working_type
 from dirad.params import Params
 
 
-@made_by_python
+@borrowed_by_kernels
 class Data(NamedTuple):
     """A data set as kernels read it. A sample is a row: it is read from contiguous memory."""
 

@@ -110,7 +110,7 @@ class OutputFit:
         p = 0.5 * np.tanh(0.5 * z) + 0.5
         return p, p * (1.0 - p)
 
-    def _log_likelihood(self, z: NDArray) -> float:
+    def _twice_log_likelihood(self, z: NDArray) -> float:
         """Return twice the log-likelihood, up to a constant."""
         if self.linear:
             return -len(z) * float(np.log(np.sum((z - self.target) ** 2) + 1e-300))
@@ -119,7 +119,7 @@ class OutputFit:
     def _fitted(self, design: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """Return activations after a fit by Newton's method, and twice the log-likelihood."""
         change = np.zeros(design.shape[1])
-        z, value = self.offset, self._log_likelihood(self.offset)
+        z, value = self.offset, self._twice_log_likelihood(self.offset)
         for _ in range(NEWTON_STEPS):
             p, h = self._mean_and_information(z)
             information = (design * h[:, None]).T @ design
@@ -127,7 +127,7 @@ class OutputFit:
             step = np.linalg.solve(information, design.T @ (self.target - p) - RIDGE * change)
             length, before = 1.0, value
             while length > 1e-3:
-                value = self._log_likelihood(self.offset + design @ (change + length * step))
+                value = self._twice_log_likelihood(self.offset + design @ (change + length * step))
                 if value > before:
                     break
                 length *= 0.5
@@ -222,7 +222,7 @@ class Search(NamedTuple):
     score: Score
     fit: OutputFit | None
 
-    def promised(self, features: Iterable[Feature]) -> tuple[list[float], list[Feature], int]:
+    def shortlist(self, features: Iterable[Feature]) -> tuple[list[float], list[Feature], int]:
         """Return the gains that the best features promise, best first; and how many were tried."""
         kept: list[tuple[float, Feature]] = []
         tried, left = 0, iter(features)
@@ -236,7 +236,7 @@ class Search(NamedTuple):
 
     def best(self, kind: str, features: Iterable[Feature], already: int = 0) -> Candidate:
         """Return the best of the features, `already` others having been tried before."""
-        gains, kept, tried = self.promised(features)
+        gains, kept, tried = self.shortlist(features)
         tried += already
         if not kept:
             return Candidate(kind, (), (), 0.0, 0.0, np.inf, 0)
@@ -264,7 +264,7 @@ def _best_gates(
 ) -> list[Candidate]:
     """Return the best step, gated edge and corner; gates on the nodes of the strongest steps."""
     own = {node: list(_steps(node, row, MOST_THRESHOLDS)) for node, row in rows.items()}
-    strength = {node: max(search.promised(steps)[0], default=0.0) for node, steps in own.items()}
+    strength = {node: max(search.shortlist(steps)[0], default=0.0) for node, steps in own.items()}
     ranked = sorted(strength, key=lambda node: -strength[node])
     step = search.best("step", (one for steps in own.values() for one in steps))
     few = ranked[: max(1, budget // max(1, 2 * MOST_THRESHOLDS * len(rows)))]

@@ -44,7 +44,7 @@ def squared_z(total, variance):
 
 
 @kernel
-def log_likelihood_ratio(squared, n):
+def g_statistic(squared, n):
     """G from z² over n samples."""
     return -n * math.log1p(-min(squared / n, 1.0 - 1e-12))
 
@@ -202,7 +202,7 @@ def source_evidence(score, source, cross, n):
     # Almost nothing left: the candidate is a linear combination of the present sources.
     if left < 1e-4 * squares:
         return 0.0
-    return log_likelihood_ratio(squared_z(np.float64(total), left), n)
+    return g_statistic(squared_z(np.float64(total), left), n)
 
 
 @kernel
@@ -217,4 +217,4 @@ def product_evidence(partial, partial_square, source, n):
         a = source[m]
         total += a * partial[m]
         squares += a * a * partial_square[m]
-    return log_likelihood_ratio(squared_z(np.float64(total), np.float64(squares)), n)
+    return g_statistic(squared_z(np.float64(total), np.float64(squares)), n)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dirad.core.compilation import kernel
 from dirad.growth.edge_generation import has_edge_into
-from dirad.growth.evidence import log_likelihood_ratio, squared_z
+from dirad.growth.evidence import g_statistic, squared_z
 from dirad.growth.products import multiply_rows
 
 MAX_BINS = 32  # between the thresholds of a source
@@ -126,7 +126,7 @@ def best_step(sums, count, n):
         z = squared_z(score, square - square * square / max(total_square, 1e-300))
         if z > best:
             best, place = z, b
-    return log_likelihood_ratio(best, n), place
+    return g_statistic(best, n), place
 
 
 @kernel
@@ -150,7 +150,7 @@ def best_gated_edge(sums, count, n):
         z = squared_z(4.0 * score - total, total_square + 8.0 * square)
         if z > best:
             best, place, sign = z, b, -1.0
-    return log_likelihood_ratio(best, n), place, sign
+    return g_statistic(best, n), place, sign
 
 
 @kernel
@@ -168,7 +168,7 @@ def accumulate(sums, rows, columns):
 
 
 @kernel
-def corner_z(half, half_square, part, part_square, total_square, sign):
+def corner_squared_z(half, half_square, part, part_square, total_square, sign):
     """z² of a step times a gate, from the sums where the step is 1, and of these below the gate."""
     if sign < 0.0:  # the gate is 3 below its threshold
         score = 4.0 * part - half
@@ -204,10 +204,12 @@ def best_corner(sums, rows, columns, n):
                         half, half_square = total - half, total_square - half_square
                         part, part_square = under_gate[0] - part, under_gate[1] - part_square
                     for sign in (-1.0, 1.0):
-                        z = corner_z(half, half_square, part, part_square, total_square, sign)
+                        z = corner_squared_z(
+                            half, half_square, part, part_square, total_square, sign
+                        )
                         if z > best:
                             best, found = z, (r, c, step_sign, sign, gate_is_row)
-    return log_likelihood_ratio(best, n), found
+    return g_statistic(best, n), found
 
 
 @kernel

@@ -19,7 +19,7 @@ from dirad.core.compilation import kernel
 from dirad.core.network import N_INPUTS
 from dirad.core.propagate import tanh_row
 from dirad.growth.edge_generation import generate_edge, has_edge_into, new_gate
-from dirad.growth.evidence import log_likelihood_ratio, squared_z
+from dirad.growth.evidence import g_statistic, squared_z
 from dirad.growth.gate_scan import (
     GAIN,
     GATE,
@@ -202,7 +202,7 @@ def feature_evidence(work, score, feature, own):
     # Almost nothing left: the feature is a linear combination of bias and source.
     if variance < 1e-4 * square:
         return 0.0
-    return log_likelihood_ratio(squared_z(total, variance), n)
+    return g_statistic(squared_z(total, variance), n)
 
 
 @kernel

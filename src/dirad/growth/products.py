@@ -32,7 +32,7 @@ def search_products(state, plan, work, term, params, score, candidates, single, 
         return 0.0, 0
     firsts = candidates
     if params.first_gate > 0:
-        firsts = candidates[: move_later_nodes_first(candidates, params.first_gate)]
+        firsts = candidates[: move_gates_first(candidates, params.first_gate)]
         if firsts.shape[0] == 0:
             return 0.0, 0
     elif float(count) * count * n > PAIR_SEARCH_OPERATIONS:
@@ -150,7 +150,7 @@ def count_combinations(n, k, stop_above):
 
 
 @kernel
-def move_later_nodes_first(candidates, first_gate):
+def move_gates_first(candidates, first_gate):
     """Move the candidates from `first_gate` on to the front; return their number."""
     ordered = np.empty(candidates.shape[0], np.int64)
     number = 0

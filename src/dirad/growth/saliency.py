@@ -72,10 +72,10 @@ def raise_by_ablation(state, plan, work, params, saliencies):
 
 
 @kernel
-def fade_weakest(state, plan, work, params, keep, most):
+def fade_weakest(state, plan, work, params, keep, max_saliency):
     """Let the least salient edges fade until `keep` are left. Return how many were chosen.
 
-    From the second on, none is chosen whose saliency is above `most`.
+    From the second on, none is chosen whose saliency is above `max_saliency`.
     """
     net = state.network
     result = np.full(net.counts[N_EDGES], np.inf)
@@ -92,7 +92,11 @@ def fade_weakest(state, plan, work, params, keep, most):
         raise_by_ablation(state, plan, work, params, result)
     chosen = 0
     for e in np.argsort(result):
-        if alive - chosen <= keep or result[e] == np.inf or (chosen > 0 and result[e] > most):
+        if (
+            alive - chosen <= keep
+            or result[e] == np.inf
+            or (chosen > 0 and result[e] > max_saliency)
+        ):
             break
         state.edge_life[e].fading = 1
         chosen += 1

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compilation import kernel, made_by_python
+from dirad.core.compilation import borrowed_by_kernels, kernel
 from dirad.core.network import (
     FREE_UNIT,
     LOGISTIC,
@@ -62,7 +62,7 @@ NEW_EDGE_LIFE = np.array((0, LONG_AGO, 0, 0.0, 0.0), EDGE_LIFE)
 NEW_UNIT_LIFE = np.array((0, LONG_AGO), UNIT_LIFE)
 
 
-@made_by_python
+@borrowed_by_kernels
 class State(NamedTuple):
     """A network that adapts. Arrays only, so that it can be saved as it is."""
 
@@ -88,7 +88,7 @@ class State(NamedTuple):
         return int(self.clock[STEP])
 
 
-@made_by_python
+@borrowed_by_kernels
 class Log(NamedTuple):
     """Events that kernels wrote since the log was last emptied."""
 
@@ -96,7 +96,7 @@ class Log(NamedTuple):
     events: NDArray  # (capacity,) of RECORD
 
 
-@made_by_python
+@borrowed_by_kernels
 class Scratch(NamedTuple):
     """Scratch arrays of a step, with the capacity of a state."""
 

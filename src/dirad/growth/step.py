@@ -26,9 +26,9 @@ from dirad.growth.state import (
 from dirad.growth.thinning import add_input_noise, is_thinning_round
 from dirad.growth.update import (
     TRIM_INTERVAL,
-    move_gains,
     move_weights_and_biases,
     perturb_zero_weight_gradients,
+    schedule_gains,
     thinning_length,
 )
 from dirad.history import SETTLING, STABLE, THINNING, TRIMMING
@@ -91,7 +91,7 @@ def move_parameters(state, scratch, params):
     if params.perturbation > 0.0:
         perturb_zero_weight_gradients(state, scratch.plan, scratch.work, scratch.potential, params)
     move_weights_and_biases(state, scratch.potential, scratch.correction, params)
-    move_gains(state, scratch.plan, params)
+    schedule_gains(state, scratch.plan, params)
 
 
 @kernel

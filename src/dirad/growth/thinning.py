@@ -34,7 +34,7 @@ EXCHANGED_SHARE = 0.3  # of max_edges, in the first round
 
 
 @kernel
-def last_exchange(state, params):
+def exchange_end(state, params):
     """Number of steps in the phase after which the last round takes place."""
     return max(1, int(EXCHANGE_END * thinning_length(state, params)))
 
@@ -43,14 +43,14 @@ def last_exchange(state, params):
 def is_thinning_round(state, params):
     """Is there a round of thinning after this step?"""
     since = state.clock[STEP] + 1 - state.clock[PHASE_START]
-    last = last_exchange(state, params)
+    last = exchange_end(state, params)
     return since == last or (since < last and since % THINNING_INTERVAL == 0)
 
 
 @kernel
-def noise_share(state, params):
+def noise_factor(state, params):
     """How much of the noise is left: 1 until the last round, then falling to 0."""
-    length, last = thinning_length(state, params), last_exchange(state, params)
+    length, last = thinning_length(state, params), exchange_end(state, params)
     since = state.clock[STEP] - state.clock[PHASE_START]
     return min(1.0, max(0.0, (length - since) / max(length - last, 1)))
 
@@ -63,7 +63,7 @@ def add_input_noise(state, work, params):
         return
     n = work.width[0]
     words = -(-n // 64)
-    share = params.input_noise * noise_share(state, params)
+    share = params.input_noise * noise_factor(state, params)
     one = np.uint64(1)
     for s in range(net.counts[N_INPUTS]):
         row = work.state[s]
@@ -87,7 +87,7 @@ def limit_samples(work):
 def thin(state, plan, work, log, params):
     """One round: fade the weakest edges, and add others in exchange. Needs both passes."""
     since = state.clock[STEP] + 1 - state.clock[PHASE_START]
-    done = since / last_exchange(state, params)
+    done = since / exchange_end(state, params)
     above = max(count_layer_edges(state.network, params) - params.max_edges, 0)
     keep = params.max_edges + int(above * (1.0 - done) ** STEEPNESS)
     share = EXCHANGED_SHARE * 0.5 * (1.0 + math.cos(math.pi * done))

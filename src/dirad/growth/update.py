@@ -148,7 +148,7 @@ def move_biases(state, potential, correction, params):
 
 
 @kernel
-def move_gains(state, plan, params):
+def schedule_gains(state, plan, params):
     """K after ENC.
 
     `decay`: K ← 0.9·K + 0.1·K_final as written; for K < 0 this crosses 0 and inverts the

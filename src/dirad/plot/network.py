@@ -372,10 +372,7 @@ class NetworkDisplay:
         shape: tuple[int, int] | None = None,
         ax: Axes | None = None,
     ) -> "NetworkDisplay":
-        """Draw the network of a fitted estimator; of PREVAL, L0 of `model` or of the newest.
-
-        `input_names` are names of the columns of X.
-        """
+        """Draw the network of an estimator (of PREVAL, L0 of `model`); names are of columns."""
         found = subject(estimator, model)
         if input_names is not None:
             found = renamed(estimator, found, input_names)

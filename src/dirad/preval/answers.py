@@ -72,7 +72,7 @@ def route(
             raise ValueError("no batch was seen yet, or its model was removed")
         result = np.full(len(novelty), latest)
     else:
-        result = model_that_knows_best(evaluated, len(novelty))
+        result = best_model(evaluated, len(novelty))
     young = [m for m in models if not m.is_calibrated and m.classes]
     strangers = [m for m in young if m.group == m.number]
     if evaluated and strangers:
@@ -87,7 +87,7 @@ def route(
     return result
 
 
-def model_that_knows_best(evaluated: Sequence[Evaluated], n: int) -> NDArray[np.int64]:
+def best_model(evaluated: Sequence[Evaluated], n: int) -> NDArray[np.int64]:
     """Return the model that knows each of n samples best.
 
     Among experts that is the one with the lowest score, and of equals the newest. Errors of a

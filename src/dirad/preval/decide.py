@@ -38,7 +38,7 @@ class Judgement(NamedTuple):
         return self.calibration.score_sum(self.scores.log_error, self.scores.group)
 
 
-class NotCalibrated(NamedTuple):
+class NoneCalibrated(NamedTuple):
     """No model is calibrated yet: the batch goes to the one that learns."""
 
 
@@ -62,7 +62,7 @@ class Mixed(NamedTuple):
         return int(models[counts.argmax()])
 
 
-class New(NamedTuple):
+class SomeNew(NamedTuple):
     """Some samples are of a new task, or all."""
 
     model: NDArray[np.int64]  # (samples,) that knows each sample, where it is not novel
@@ -70,7 +70,7 @@ class New(NamedTuple):
     p: float
 
 
-Decision = NotCalibrated | Known | Mixed | New
+Decision = NoneCalibrated | Known | Mixed | SomeNew
 
 
 def judge(model: Model, X: NDArray, y: NDArray[np.int64] | None = None) -> Judgement:
@@ -79,7 +79,7 @@ def judge(model: Model, X: NDArray, y: NDArray[np.int64] | None = None) -> Judge
     settings = model.settings
     y = np.full(len(X), UNLABELLED) if y is None or not settings.labels_in_detection else y
     labelled = y != UNLABELLED
-    calibration = model.label_calibration if labelled.any() else model.calibration
+    calibration = model.calibration_with_labels if labelled.any() else model.calibration
     wrong = model.label_errors(scores.label, y)
     total = calibration.score_sum(scores.log_error, scores.group)
     p = p_inputs = two_sided(calibration.z(total))
@@ -102,7 +102,7 @@ def decide(
 ) -> Decision:
     """Decide which model, or models, a batch goes to; `latest` took the last one."""
     if not judgements:
-        return NotCalibrated()
+        return NoneCalibrated()
     known = [one.verdict for one in judgements if one.verdict.validated]
     if known:
         # The model in use is kept as long as it knows what it sees.
@@ -128,7 +128,7 @@ def split(
     y: NDArray[np.int64],
     false_alarms: float,
     everyone: Sequence[Judgement],
-) -> Mixed | New:
+) -> Mixed | SomeNew:
     """Assign each sample to the model that knows it best, and say which none of them knows."""
     wrong_by_model = np.array([one.label_errors for one in judgements])
     wrong: NDArray[np.bool_] = np.logical_and.reduce(wrong_by_model, axis=0)
@@ -138,7 +138,7 @@ def split(
     model = np.array([one.model.number for one in judgements])[place]
     p_new = max(one.verdict.p for one in everyone)
 
-    normal_scores, z = normal_scores_and_z(judgements, place)
+    normal_scores, z = assigned_scores_and_z(judgements, place)
     labelled = y != UNLABELLED
     p_errors = 1.0
     if labelled.any():
@@ -149,21 +149,21 @@ def split(
         p = sidak(min(p, p_errors))
     too_usual = p >= false_alarms and z < 0 and len(np.unique(place)) == 1
     if is_another_rule(judgements, y, wrong, false_alarms) or too_usual:
-        return New(model, np.ones(len(y), bool), p_new)
-    told = labels_are_decisive(judgements, y, wrong, normal_scores, p_errors, false_alarms)
+        return SomeNew(model, np.ones(len(y), bool), p_new)
+    told = decided_by_label(judgements, y, wrong, normal_scores, p_errors, false_alarms)
     novel = novel_samples(normal_scores, wrong, told)
     # An expert that learned no class cannot learn one: what it knows is learned again.
     untaught = np.array(
         [one.model.phase == PHASE_STABLE and not one.model.classes for one in judgements]
     )
     if (labelled & untaught[place]).any():
-        return New(model, novel | untaught[place], p_new)
+        return SomeNew(model, novel | untaught[place], p_new)
     if p >= false_alarms and not novel.all():
         return Mixed(model, p)
-    return New(model, novel, p_new)
+    return SomeNew(model, novel, p_new)
 
 
-def normal_scores_and_z(
+def assigned_scores_and_z(
     judgements: Sequence[Judgement], place: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], float]:
     """Return the normal score of each sample by its own model, and the z statistic of all."""
@@ -178,7 +178,7 @@ def normal_scores_and_z(
     return normal_scores, float(normal_scores.mean()) / float(np.sqrt(variance))
 
 
-def labels_are_decisive(
+def decided_by_label(
     judgements: Sequence[Judgement],
     y: NDArray[np.int64],
     wrong: NDArray[np.bool_],

@@ -20,7 +20,7 @@ from dirad.inference import evaluate, respond
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.calibration import Calibration
 from dirad.preval.input_units import InputScaling, InputUnits
-from dirad.preval.linear_predictor import LinearPredictor
+from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.posterior import ClassNLL, add_cluster_weights_and_errors, l0_class_nll
 from dirad.preval.predictor import Predictor
 from dirad.preval.program import (
@@ -76,7 +76,7 @@ class Evaluator:
     classes: tuple[int, ...]  # the class of each output from there on
     scaling: InputScaling
     units: InputUnits
-    predictor: Predictor | LinearPredictor
+    predictor: Predictor | LinearInputPredictor
     evidence_weights: tuple[float, float]  # of L0 and the gating network; of prediction errors
     error_stats: ErrorStats | None = None  # of L1's targets, where L1 was grown
     by_class: bool = False  # are samples grouped by predicted class for calibration?
@@ -85,9 +85,9 @@ class Evaluator:
         return {name: value for name, value in vars(self).items() if name != "program"}
 
     @property
-    def likelihood_exponent(self) -> float:
+    def error_exponent(self) -> float:
         """The power of the error by which clusters that predict better are more likely."""
-        if isinstance(self.predictor, LinearPredictor):
+        if isinstance(self.predictor, LinearInputPredictor):
             return MAX_LIKELIHOOD_EXPONENT
         return min(MAX_LIKELIHOOD_EXPONENT, 0.5 * max(np.count_nonzero(self.predictor.is_input), 1))
 
@@ -111,7 +111,7 @@ class Evaluator:
             if stats is None
             else largest_difference(stats.limits(self.settings.T_conf), self.settings.error),
             weights=self.evidence_weights,
-            exponent=self.likelihood_exponent,
+            exponent=self.error_exponent,
             cluster_columns=columns,
         )
 
@@ -127,7 +127,7 @@ class Evaluator:
 
     def evaluate(self, X: NDArray) -> Scores:
         """Return the scores of samples, in one pass through all networks."""
-        if isinstance(self.predictor, LinearPredictor):
+        if isinstance(self.predictor, LinearInputPredictor):
             squares = (self.predictor.residuals(X / self.units.unit) ** 2).mean(axis=1)
             score = error = squares + MIN_ERROR
             posterior = l0_class_nll(self.l0_outputs(X)).combined(self.evidence_weights)
@@ -147,12 +147,12 @@ class Evaluator:
     def class_nll(self, X: NDArray) -> ClassNLL:
         """Return what speaks for each class, before it is weighted."""
         result = l0_class_nll(self.l0_outputs(X))
-        parts = None if isinstance(self.predictor, LinearPredictor) else self.parts
+        parts = None if isinstance(self.predictor, LinearInputPredictor) else self.parts
         if parts is None or parts.cluster_columns is None:
             return result
         program = expert_program(parts, details=True).only([GATES, CLUSTER_ERRORS])
         found = evaluate(program, X)
-        exponent = self.likelihood_exponent if self.settings.score == BY_CLUSTER else None
+        exponent = self.error_exponent if self.settings.score == BY_CLUSTER else None
         clusters = parts.l1.clusters
         assert clusters is not None  # it has columns
         return add_cluster_weights_and_errors(
@@ -214,7 +214,7 @@ class Expert:
         return np.array(self.calibration.frequent, np.int64)
 
     @property
-    def label_calibration(self) -> Calibration:
+    def calibration_with_labels(self) -> Calibration:
         """The calibration by which wrong answers are tested."""
         return self.calibration
 

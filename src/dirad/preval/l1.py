@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compose import GatedPart, compose_gated, stack
+from dirad.core.compose import GatedPart, compose_gated, concatenate_outputs
 from dirad.core.network import LINEAR, LOGISTIC, Network
 from dirad.core.random import bits
 from dirad.engine import current
@@ -155,7 +155,7 @@ class L1Training:
     def residuals(self, X: NDArray) -> NDArray[np.float64]:
         """Return prediction − state of every target as the pathways are now."""
         states = self.states.of(X)
-        everything = stack([path.network for path in self.pathways])
+        everything = concatenate_outputs([path.network for path in self.pathways])
         return respond(everything, states) - states[:, self.targets]
 
     def finished(self, chosen: NDArray[np.bool_] | None = None) -> Predictor:
@@ -166,7 +166,7 @@ class L1Training:
         clusters = None if self.clusters is None else self.clusters.finished()
         network = None
         if kept and clusters is None:
-            network = stack([path.network for path in kept])
+            network = concatenate_outputs([path.network for path in kept])
         elif kept and clusters is not None:
             column = {target: i for i, target in enumerate(targets.tolist())}
             parts = [GatedPart(p.network, p.cluster, column[p.target]) for p in kept]

@@ -20,7 +20,7 @@ from dirad.preval.expert import GROWING_L0, GROWING_L1, Evaluator, Expert, Score
 from dirad.preval.input_units import InputScaling, InputUnits, fit_scaling
 from dirad.preval.l0 import L0Training, new_l0
 from dirad.preval.l1 import L1Training, new_l1
-from dirad.preval.linear_predictor import LinearPredictor
+from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.posterior import fit_evidence_weights, l0_class_nll
 from dirad.preval.predictor import Predictor, fit_state_scaling
 from dirad.preval.settings import Settings
@@ -29,13 +29,14 @@ from dirad.preval.validation import ErrorStats, error_stats, prediction_error
 STEPS_AT_ONCE = 1000  # of training, when a model is finished at once
 MIN_HELD_OUT = 20  # samples without which a learner is not calibrated
 REFIT_FACTOR = 1.25  # times as many samples, for which the linear predictor is fitted again
+AnyPredictor = Predictor | LinearInputPredictor
 
 
 @dataclass
 class Early:
     """What a learner detects changes with before L1 is trained."""
 
-    predictor: LinearPredictor
+    predictor: LinearInputPredictor
     calibration: Calibration
 
 
@@ -117,7 +118,7 @@ class Learner:
             return 0, None
         found = self.buffer.label(numbers, y)
         y = self._taught_labels
-        grown = len(y) and self.l0.is_outgrown(y)
+        grown = len(y) and self.l0.has_outdated_labels(y)
         return found, self.advance(threads) if grown else None
 
     def advance(self, threads: int = 1) -> Expert | None:
@@ -182,15 +183,16 @@ class Learner:
         held = self.buffer.held_out
         if np.count_nonzero(held) < MIN_HELD_OUT:
             return
-        self.units.fit_once(self.buffer.X[~held])
-        predictor = LinearPredictor(self.buffer.X[~held] / self.units.unit, self.settings.ridge)
+        rest = self.buffer.X[~held]
+        self.units.fit_once(rest)
+        predictor = LinearInputPredictor(rest / self.units.unit, self.settings.ridge)
         scores = self._evaluator(predictor).evaluate(self.buffer.X[self.buffer.calibration_mask])
         self.early = Early(predictor, calibrate(scores.log_error, scores.group, 1))
 
     def _begin_l1(self) -> Expert | None:
         """Finish L0 and begin L1; return the expert at once where no L1 is grown."""
         taught = self._taught_labels
-        if len(taught) and self.l0.is_outgrown(taught):
+        if len(taught) and self.l0.has_outdated_labels(taught):
             self._restart_l0()
         while not self._l0_done:
             self._advance_l0(STEPS_AT_ONCE)
@@ -201,7 +203,7 @@ class Learner:
         X, y = self.buffer.X[fitted], self.buffer.y[fitted]
         if self.settings.prediction != "grown":
             ridge = float("inf") if self.settings.prediction == "mean" else self.settings.ridge
-            return self._expert(LinearPredictor(X / self.units.unit, ridge), None)
+            return self._expert(LinearInputPredictor(X / self.units.unit, ridge), None)
         scaled = self.scaling.standardize(X)
         states = fit_state_scaling(
             self.network,
@@ -233,7 +235,7 @@ class Learner:
         stats = error_stats(errors, self.settings.T_conf, self.settings.T_SV)
         return self._expert(predictor, stats)
 
-    def _expert(self, predictor: Predictor | LinearPredictor, stats: ErrorStats | None) -> Expert:
+    def _expert(self, predictor: AnyPredictor, stats: ErrorStats | None) -> Expert:
         """Return the expert with this predictor, calibrated on held-out samples."""
         if isinstance(predictor, Predictor):
             self._fit_evidence_weights(predictor, stats)
@@ -273,9 +275,8 @@ class Learner:
 
     def _evaluator(
         self,
-        predictor: Predictor | LinearPredictor,
+        predictor: AnyPredictor,
         stats: ErrorStats | None = None,
-        *,
         by_class: bool = False,
     ) -> Evaluator:
         return Evaluator(
@@ -348,7 +349,7 @@ class Learner:
         return apart and bool(self.classes) and bool(held >= MIN_HELD_OUT)
 
     @property
-    def label_calibration(self) -> Calibration:
+    def calibration_with_labels(self) -> Calibration:
         """The calibration by which wrong answers are tested: with the errors that L0 makes now.
 
         Its earlier errors are no reference for the next batch: L0 improves while it is trained, it

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 CANCELLATION_LIMIT = 1e-6  # of 1 − BᵀB, below which too many digits are lost
 
 
-class LinearPredictor:
+class LinearInputPredictor:
     """The linear prediction of every input from the others."""
 
     def __init__(self, X: NDArray, ridge: float) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.compose import GateIndex, index_gates
+from dirad.core.compose import GatedPartIndex, index_gated_parts
 from dirad.core.network import Network, output_units
 from dirad.inference import Attached, Builder, InEdges, Signals, joined, plain, silent, weighted
 from dirad.preval.input_units import MAX_SPREADS, InputScaling
@@ -68,7 +68,7 @@ def expert_program(parts: ExpertParts, *, details: bool = False) -> Program:
     results = {L0: _from(l0.outputs, parts.first_output), GATES: gates}
     target_states = states.take(l1.targets)
     if parts.score == BY_CLUSTER and l1.clusters is not None and l1.network is not None:
-        paths = index_gates(l1.network, l1.clusters.n)
+        paths = index_gated_parts(l1.network, l1.clusters.n)
         predicted = _cluster_predictions(l1.network, paths, states)
         if details:  # the pathways become values, for the clusters and for the gated predictions
             own = builder.linear(predicted)
@@ -85,7 +85,7 @@ def expert_program(parts: ExpertParts, *, details: bool = False) -> Program:
     errors = results[CLUSTER_ERRORS] = _mean_squared_input_errors(builder, l1, rows)
     answers = {
         OUTPUTS: _probabilities(builder, parts, l0, gates, errors),
-        SCORE: _score(builder, parts, rows, errors),
+        SCORE: _novelty_score(builder, parts, rows, errors),
     }
     return builder.program(answers | results if details else answers)
 
@@ -176,7 +176,7 @@ def _minus(sums: Sums, signals: Signals) -> Sums:
     return weighted(sums.bias, row[order], sources.take(order), weight[order])
 
 
-def _cluster_predictions(network: Network, paths: GateIndex, states: Signals) -> Sums:
+def _cluster_predictions(network: Network, paths: GatedPartIndex, states: Signals) -> Sums:
     """Return the prediction of each cluster by itself, as if only its gate were open.
 
     One row per cluster and target: all targets of the first cluster, of the second, and so on.
@@ -189,7 +189,7 @@ def _cluster_predictions(network: Network, paths: GateIndex, states: Signals) ->
 
 
 def _mixture_predictions(
-    builder: Builder, network: Network, paths: GateIndex, sources: Signals, own: Signals
+    builder: Builder, network: Network, paths: GatedPartIndex, sources: Signals, own: Signals
 ) -> Sums:
     """Return the gated prediction of each target; `own` are the clusters' predictions."""
     edges = InEdges(network)
@@ -219,7 +219,7 @@ def _mean_squared_input_errors(builder: Builder, l1: Predictor, rows: Sums) -> S
     )
 
 
-def _score(builder: Builder, parts: ExpertParts, rows: Sums, errors: Signals) -> Signals:
+def _novelty_score(builder: Builder, parts: ExpertParts, rows: Sums, errors: Signals) -> Signals:
     """Return a mean over the clusters, the mean squared error, or the share of conflicted nodes."""
     if parts.score == BY_CONFLICTS:
         assert parts.limits is not None

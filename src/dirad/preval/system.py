@@ -129,13 +129,13 @@ class System:
         size = self.settings.l0.batch_size
         start = 0
         while start + size <= len(X):
-            self.take(X[start : start + size], y[start : start + size])
+            self.learn_batch(X[start : start + size], y[start : start + size])
             start += size
             if until_stable and self.adapting is None:
                 break
         return start
 
-    def take(self, X: NDArray, y: NDArray[np.int64]) -> Report:
+    def learn_batch(self, X: NDArray, y: NDArray[np.int64]) -> Report:
         """Learn one batch of any size: score it, decide whose it is, apply the decision."""
         judgements = [judge(model, X, y) for model in self._models_for_batch(X)]
         decision = decide.decide(judgements, y, self.settings, self.latest)
@@ -176,7 +176,7 @@ class System:
         verdicts = [one.verdict for one in judgements]
         everything = np.arange(len(X))
         match decision:
-            case decide.NotCalibrated():
+            case decide.NoneCalibrated():
                 model = self.adapting or self.open_model()
                 self._give(model.number, X, y, everything)
                 self.journal.report(events.LEARNING, model.number)
@@ -189,7 +189,7 @@ class System:
                 self._mark_used(decision.largest, verdicts)
                 self._share_out(models, everything, X, y)
                 self.journal.report(events.MIXED, decision.largest, p)
-            case decide.New(models, novel, p):
+            case decide.SomeNew(models, novel, p):
                 judges = [one.model for one in decide.one_per_group(judgements)]
                 young = next((m for m in self.learners if m not in judges), None)
                 number = (young or self.open_model(events.closest_verdicts(verdicts))).number
@@ -298,7 +298,7 @@ class System:
     def finish(self, X: NDArray, y: NDArray[np.int64]) -> None:
         """Finish the training of all models now; X and y are the rest of the stream, if any."""
         if len(X):
-            self.take(X, y)
+            self.learn_batch(X, y)
         few = min(self.settings.too_few, self.settings.buffer_size)
         for model in self.learners:
             n = len(model.buffer)

@@ -12,7 +12,7 @@ from dirad.preval.clusters import Clusters, ClusterTraining
 from dirad.preval.expert import Evaluator
 from dirad.preval.input_units import InputScaling, InputUnits
 from dirad.preval.l1 import L1Training, Pathway
-from dirad.preval.linear_predictor import LinearPredictor
+from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.predictor import L0States, Predictor
 from dirad.preval.settings import CHOICES, Settings
 from dirad.preval.validation import ErrorStats
@@ -233,7 +233,7 @@ def check_calibration(calibration: Calibration) -> None:
         must(0 <= wrong <= n < float("inf"), "it counts more errors than answers")
 
 
-def check_linear(predictor: LinearPredictor) -> None:
+def check_linear(predictor: LinearInputPredictor) -> None:
     """Refuse a linear predictor that does not predict every input."""
     if predictor.remainder is None:
         must(len(predictor.weights) == len(predictor.mean), "an input is not predicted")
@@ -255,7 +255,7 @@ CALIBRATION = Object(
     check_calibration,
 )
 LINEAR_PREDICTOR = Object(
-    without_init(LinearPredictor),
+    without_init(LinearInputPredictor),
     {
         "n": Int(1),
         "mean": Array(REAL, "inputs"),
@@ -267,7 +267,7 @@ LINEAR_PREDICTOR = Object(
 
 
 ANY_PREDICTOR = OneOf(
-    {"linear": (LinearPredictor, LINEAR_PREDICTOR), "grown": (Predictor, PREDICTOR)}
+    {"linear": (LinearInputPredictor, LINEAR_PREDICTOR), "grown": (Predictor, PREDICTOR)}
 )
 EVALUATOR = Object(
     Evaluator,

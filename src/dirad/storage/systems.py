@@ -14,7 +14,7 @@ from dirad.preval.events import KNOWN, LEARNING, MIXED, NEW, Journal, ModelEvent
 from dirad.preval.expert import Expert
 from dirad.preval.l0 import L0Training
 from dirad.preval.learner import Early, Learner
-from dirad.preval.linear_predictor import LinearPredictor
+from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.paper import PaperSystem
 from dirad.preval.paper_model import PaperExpert, PaperLearner
 from dirad.preval.system import System
@@ -93,7 +93,7 @@ def check_expert(model: Expert) -> None:
     must(min(evaluator.evidence_weights) > 0, "an evidence weight is not positive")
     must(len(model.calibration.row) >= max(len(model.classes), 1), "a class is not calibrated")
     must(model.base is None or model.base.network.n_inputs == inputs, "its base has other inputs")
-    if isinstance(evaluator.predictor, LinearPredictor):
+    if isinstance(evaluator.predictor, LinearInputPredictor):
         must(len(evaluator.predictor.mean) == inputs, "not every input is predicted")
     else:
         stats = model.error_stats

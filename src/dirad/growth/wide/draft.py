@@ -119,15 +119,15 @@ class Draft:
         """Return the number of gates that a node multiplies."""
         return self.depth[node - self.n_inputs] if node >= self.n_inputs else 0
 
-    def add(self, gate: Gate, *, feeds: bool) -> int:
-        """Add a node, with edges of weight 0 to all outputs if it `feeds` them; return it."""
+    def add(self, gate: Gate, *, feeds_outputs: bool) -> int:
+        """Add a node, with edges of weight 0 to all outputs if it feeds them; return it."""
         node = self.n_nodes
         if node == self._states.shape[1]:
             self._states = np.hstack([self._states, np.empty_like(self._states)])
         self._states[:, node] = gate.state(self._states)
         self.depth.append(1 + (self.depth_of(gate.source) if gate.source >= 0 else 0))
         self.nodes.append(gate)
-        if feeds:
+        if feeds_outputs:
             self.features.append(node)
             self.weights = np.vstack([self.weights, np.zeros((1, len(self.bias)))])
         return node
@@ -202,7 +202,7 @@ class Draft:
         ]
         return np.stack(columns, axis=1)
 
-    def respond(self, inputs: NDArray) -> NDArray[np.float64]:
+    def activations_of(self, inputs: NDArray) -> NDArray[np.float64]:
         """Return the activations of the outputs for other samples."""
         states = np.empty((len(inputs), self.n_nodes))
         states[:, : self.n_inputs] = inputs
@@ -302,7 +302,7 @@ def costs_of_answers(answers: NDArray, targets: NDArray, transfer: int) -> NDArr
     return -logs.sum(axis=1)
 
 
-def errors_of_answers(answers: NDArray, targets: NDArray, transfer: int) -> NDArray[np.float64]:
+def zero_one_losses(answers: NDArray, targets: NDArray, transfer: int) -> NDArray[np.float64]:
     """Return 1 for each sample whose most probable class is wrong, else 0."""
     if transfer == LOGISTIC:
         return ((answers > 0.5) != (targets > 0.5)).any(axis=1).astype(float)

@@ -42,7 +42,7 @@ def grow(
     best, best_nodes, best_answers = np.inf, 0, np.empty((0, samples.targets.shape[1]))
     while True:
         if held_out is not None:
-            activation = draft.respond(held_out.inputs)
+            activation = draft.activations_of(held_out.inputs)
             cost = total_cost(activation, held_out, transfer)
             if cost < (1.0 - LEAST_DROP) * best:
                 best, best_nodes = cost, len(draft.nodes)
@@ -63,7 +63,7 @@ def grow_once(draft: Draft, bins: Bins) -> int:
         for gate in candidate.gates:
             last = gate is candidate.gates[-1]
             first = gate is candidate.gates[0]
-            node = draft.add(gate if first else gate._replace(source=node), feeds=last)
+            node = draft.add(gate if first else gate._replace(source=node), feeds_outputs=last)
     draft.rounds.append(len(draft.nodes))
     draft.solve(3)
     draft.record_cost()
@@ -90,7 +90,7 @@ def fit_wide(
         if len(samples.inputs) > GROWTH_SAMPLES:
             operations = (len(draft.features) + 1) ** 2 * len(draft.bias)
             most = max(GROWTH_SAMPLES, int(SOLVED_OPERATIONS / operations))
-            draft = on_other_samples(draft, some_of(samples, most, seed))
+            draft = with_samples(draft, some_of(samples, most, seed))
         draft.solve(FINAL_STEPS, 1e-9)
         remove_negligible_edges(draft)
         draft.solve(FINAL_STEPS, 1e-9)
@@ -105,12 +105,12 @@ def some_of(samples: Samples, most: int, seed: int) -> Samples:
     return samples.take(np.sort(np.random.default_rng(seed).permutation(n)[:most]))
 
 
-def on_other_samples(draft: Draft, samples: Samples) -> Draft:
+def with_samples(draft: Draft, samples: Samples) -> Draft:
     """Return the same network with its states for other samples."""
     result = Draft(samples, draft.transfer, draft.decay, draft.usable)
     feeding = set(draft.features)
     for i, gate in enumerate(draft.nodes):
-        result.add(gate, feeds=draft.n_inputs + i in feeding)
+        result.add(gate, feeds_outputs=draft.n_inputs + i in feeding)
     result.weights, result.bias = draft.weights, draft.bias
     result.rounds, result.costs = draft.rounds, draft.costs
     return result

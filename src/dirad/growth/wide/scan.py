@@ -154,12 +154,12 @@ class Search:
         nodes = np.concatenate([inputs, np.array(deep, np.intp)])
         if len(nodes) <= SOURCES:
             return nodes
-        rows = self._rows(nodes)
+        rows = self._states_above_low(nodes)
         potential = (np.abs(rows).T @ np.abs(self.g)).sum(axis=1)
         potential /= np.sqrt((rows**2).sum(axis=0) + 1e-9)
         return nodes[np.argsort(-potential, kind="stable")[:SOURCES]]
 
-    def _rows(self, nodes: NDArray[np.intp]) -> NDArray[np.float32]:
+    def _states_above_low(self, nodes: NDArray[np.intp]) -> NDArray[np.float32]:
         """Return states of nodes above their lowest values, for the samples scanned."""
         low = np.array([self.draft.low(node) for node in nodes.tolist()])
         states = self.draft.states[np.ix_(self.bins.rows, nodes)]
@@ -170,7 +170,7 @@ class Search:
         sources = self._sources()
         if not len(sources):
             return []
-        rows, indicators = self._rows(sources), self.bins.indicators(inputs)
+        rows, indicators = self._states_above_low(sources), self.bins.indicators(inputs)
         shape = (len(sources), len(inputs), BINS)
         feeds = np.isin(sources, self.draft.features)[:, None, None]
         gains = np.zeros(shape, np.float32)
@@ -192,7 +192,7 @@ class Search:
 
     def _corners(self, inputs: NDArray[np.intp]) -> list[Candidate]:
         """Return the best products of a new step and a gate of another input."""
-        places, indicators = self._coarse(inputs)
+        places, indicators = self._coarse_bins(inputs)
         shape = (len(inputs), CORNER_BINS, len(inputs), CORNER_BINS)
         gains = np.zeros((*shape, len(SIDES)), np.float32)
         for o in range(self.n_outputs):
@@ -220,7 +220,7 @@ class Search:
             found.append(Candidate(rate, gates, (CONSTANT, *sorted((first, second)))))
         return found
 
-    def _coarse(self, inputs: NDArray[np.intp]) -> tuple[list[NDArray], NDArray[np.float32]]:
+    def _coarse_bins(self, inputs: NDArray[np.intp]) -> tuple[list[NDArray], NDArray[np.float32]]:
         """Return fewer thresholds of some inputs, by number, and indicators of the wider bins."""
         n = len(self.bins.rows)
         indicators = np.zeros((n, len(inputs), CORNER_BINS), np.float32)
