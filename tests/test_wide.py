@@ -216,7 +216,9 @@ def test_clearly_better_needs_lower_costs_and_fewer_errors():
     assert not is_clearly_better(good, good, test, LOGISTIC)
     unsure = np.full((100, 1), 0.6)  # higher costs, no more errors
     assert not is_clearly_better(good, unsure, test, LOGISTIC)
-    assert is_clearly_better(good, unsure, test, LINEAR)
+    mixed = Samples(test.inputs, np.arange(100.0)[:, None] % 2, test.weight)
+    assert not is_clearly_better(mixed.targets, mixed.targets + 0.01, mixed, LINEAR)  # negligible
+    assert is_clearly_better(mixed.targets, mixed.targets + 0.3, mixed, LINEAR)
 
 
 def test_one_in_six_of_each_class_is_held_out():

@@ -34,6 +34,7 @@ TRIAL_SHARE = 6  # one sample in so many is held out to compare a compact and a 
 LEAST_HELD_OUT = 10  # samples; with fewer only a compact network is grown
 MOST_WIDE_INPUTS = 300  # with more, a wide network is grown only if it is asked for
 CLEARLY = 2.0  # standard errors by which a wide network must be better
+MATERIAL = 0.01  # and by this share of the cost, and of the errors, of a constant answer
 TRIAL_SETTLE_STEPS = 1000  # of the compact network that is only compared
 
 
@@ -314,7 +315,7 @@ def _possible_structure(structure: str, params: Params, samples: Samples, held_o
 def is_clearly_better(answers: NDArray, others: NDArray, test: "Scaled", transfer: int) -> bool:
     """Do answers have lower costs than others, by more than two standard errors?
 
-    Classes must also be wrong less often, by as much.
+    Classes must also be wrong less often, by as much; and negligible differences do not count.
     """
     from dirad.growth.wide import costs_of_answers, zero_one_losses
 
@@ -325,7 +326,10 @@ def is_clearly_better(answers: NDArray, others: NDArray, test: "Scaled", transfe
     for measure in measures:
         drop = measure(others, test.targets, transfer) - measure(answers, test.targets, transfer)
         mean = float(weight @ drop)
-        if not mean > CLEARLY * float(np.sqrt(weight**2 @ (drop - mean) ** 2)):
+        error = float(np.sqrt(weight**2 @ (drop - mean) ** 2))
+        constant = np.repeat(weight[None] @ test.targets, len(weight), axis=0)
+        least = MATERIAL * float(weight @ measure(constant, test.targets, transfer))
+        if not mean > max(CLEARLY * error, least):
             return False
     return True
 

@@ -4,7 +4,10 @@ Formats 1 and 2 are of dirad 0.1. Networks of format 3 have no encoding of missi
 categories.
 """
 
+from dataclasses import asdict
 from typing import Any
+
+from dirad.params import Params
 
 Tree = dict[str, Any]  # packed: JSON, with the names of arrays
 
@@ -75,8 +78,8 @@ def modernized(packed: Any) -> Any:
         }
     if "input_spread_" in new:
         new["input_mean_"] = None
-    if "node_removal" in new:
-        new |= {"gates": False, "edge_price": 0.0}
+    if "node_removal" in new:  # constants of later versions were off
+        new = {**asdict(Params()), **new}
     return new
 
 

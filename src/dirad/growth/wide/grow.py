@@ -14,7 +14,8 @@ SOLVED_OPERATIONS = 5e9  # of one Newton step at the end: more samples than that
 GROWTH_RATE = 0.1  # candidates per round, as a share of the nodes (at least one)
 MOST_NODES = 150
 PATIENCE = 1.6, 15  # growth ends at 1.6 times the nodes of the best held-out cost, + 15
-LEAST_DROP = 1e-3  # relative drop of the held-out cost that counts
+LEAST_DROP = 1e-3  # drop of the held-out cost that counts, relative to the cost itself
+LEAST_SHARE = 1e-4  # and relative to the cost of a network without edges
 FINAL_STEPS = 25  # of Newton's method at the end
 NEGLIGIBLE = 0.1  # nats: an edge into an output that explains less is removed
 
@@ -40,11 +41,14 @@ def grow(
     draft = Draft(samples, transfer, decay, usable)
     bins = Bins(samples.inputs, usable, seed)
     best, best_nodes, best_answers = np.inf, 0, np.empty((0, samples.targets.shape[1]))
+    least = 0.0
+    if held_out is not None:
+        least = LEAST_SHARE * total_cost(np.zeros_like(held_out.targets), held_out, transfer)
     while True:
         if held_out is not None:
             activation = draft.activations_of(held_out.inputs)
             cost = total_cost(activation, held_out, transfer)
-            if cost < (1.0 - LEAST_DROP) * best:
+            if cost < min((1.0 - LEAST_DROP) * best, best - least):
                 best, best_nodes = cost, len(draft.nodes)
                 best_answers = transferred(activation, transfer)
             elif len(draft.nodes) > PATIENCE[0] * best_nodes + PATIENCE[1]:
