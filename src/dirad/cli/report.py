@@ -1,7 +1,7 @@
 """The command `dirad report`: a model as one HTML page."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -70,12 +70,8 @@ def report(
         table = open_data(data, reading)
         X, y = rows_of(found, model, table, most=SAMPLES)
         about = rows_fitted_note(found, len(X)) if was_fitted_to(found, table) else ""
-    n_inputs = found.model.n_features_in_
-    if shape is not None and shape[0] * shape[1] != n_inputs:
-        raise Usage(f"--shape {shape[0]} {shape[1]}: the model has {n_inputs} inputs")
-    encoding = getattr(found.model, "encoding_", None)
-    if shape is not None and encoding is not None and not encoding.is_identity:
-        raise Usage("--shape: the model was fitted to missing values, so its inputs are no pixels")
+    if shape is not None:
+        _check_shape(found.model, shape)
     with spinner(talk, "drawing"):
         write_page(
             found.model,
@@ -92,6 +88,16 @@ def report(
     findings = Findings(talk)
     findings.facts("Page", {"file": str(output), "bytes": output.stat().st_size})
     findings.print()
+
+
+def _check_shape(model: Any, shape: tuple[int, int]) -> None:
+    """Refuse the shape of an image whose pixels the inputs cannot be."""
+    if shape[0] * shape[1] != model.n_features_in_:
+        inputs = f"the model has {model.n_features_in_} inputs"
+        raise Usage(f"--shape {shape[0]} {shape[1]}: {inputs}")
+    encoding = getattr(model, "encoding_", None)
+    if encoding is not None and not encoding.is_identity:
+        raise Usage("--shape: the model was fitted to missing values, so its inputs are no pixels")
 
 
 def _indicators(found: "ModelFile", path: Path) -> "list[Feature]":

@@ -55,8 +55,6 @@ def write_page(
         The true task, which a PREVALClassifier never saw, of each row of X.
     accuracy_matrix : array-like (tasks, tasks), optional
         Accuracy on each task (column) after each task (row).
-    max_samples : int
-        Largest number of stored samples.
     about : str
         A remark beside the accuracy on X, such as whether the model was fitted to X.
     held_out : mapping, optional
