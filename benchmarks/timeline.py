@@ -54,7 +54,7 @@ TIMED = {
     "perturb_zero_weight_gradients": "update",
     "move_weights_and_biases": "update",
     "schedule_gains": "update",
-    "grow_v1": "choosing",
+    "grow_in_v1_order": "choosing",
     "grow_unrestricted": "choosing",
     "structure_round": "choosing",
 }

@@ -368,7 +368,7 @@ class V1:
         self.events.append(("ENC", e, edge.source, edge.term, k, first))
         return True
 
-    def grow_pathway(self, target):
+    def grow_once_on_pathway(self, target):
         net, current, done = self.net, target, set()
         while True:
             modulatory = net.units[current].kind == "modulatory"
@@ -398,7 +398,7 @@ class V1:
             distinct([a, b])
         for u in sorted(targets, key=lambda u: -self.term_total(2 * u)):
             if self.pathway_exhausted(u):
-                self.grow_pathway(u)
+                self.grow_once_on_pathway(u)
         return self.events
 
 

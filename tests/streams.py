@@ -55,7 +55,7 @@ def learned(name, tasks, n=12_000, **options):
     """Return a system that learned these tasks one after the other, each until it was stable."""
     system = system_of(name, **options)
     for i, task in enumerate(tasks):
-        system.learn(*samples(task, n, seed=i), until_stable=True)
+        system.learn(*samples(task, n, seed=i), stop_when_stable=True)
         assert system.adapting is None
     return system
 

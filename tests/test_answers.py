@@ -46,7 +46,7 @@ def test_other_models_answer_for_one_without_classes(monkeypatch):
 def test_novelty_grows_with_the_distance_without_bound():
     system = learned("default", range(1))
     far = np.array([np.full(WIDTH, size) for size in (1e2, 1e7, 1e9, 1e50)])
-    novelty = system.novelty(system.bounded(far))
+    novelty = system.novelty(system.clipped_to_float64(far))
     assert np.isfinite(novelty).all()
     assert (np.diff(novelty) > 1).all()
 

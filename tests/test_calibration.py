@@ -13,7 +13,7 @@ from dirad.inference import Builder, evaluate, respond
 from dirad.preval.buffer import UNLABELLED, Buffer
 from dirad.preval.calibration import calibrate, sidak, two_sided
 from dirad.preval.clusters import find_clusters
-from dirad.preval.input_units import InputUnits
+from dirad.preval.input_units import CommonInputUnits
 from dirad.preval.l1 import new_l1
 from dirad.preval.learner import new_learner
 from dirad.preval.linear_predictor import LinearInputPredictor
@@ -191,7 +191,7 @@ def test_a_rare_class_is_not_new_because_none_of_it_was_held_out():
 
 def new_model(y, **changes):
     """Return a learner that has just taken samples with these labels, and has no L0 yet."""
-    model = new_learner(0, 2, PRESETS["default"].replace(**changes), 0, InputUnits())
+    model = new_learner(0, 2, PRESETS["default"].replace(**changes), 0, CommonInputUnits())
     X = np.random.default_rng(0).normal(size=(len(y), 2))
     model.add(X, y, np.arange(len(y)))
     return model
@@ -279,11 +279,11 @@ def test_an_input_that_varies_far_more_than_others_does_not_spoil_the_prediction
 def test_similar_inputs_share_a_unit_and_others_have_their_own():
     rng = np.random.default_rng(0)
     pixels = rng.random((300, 6)) * [1, 1, 1, 1, 0.2, 0]
-    units = InputUnits()
+    units = CommonInputUnits()
     units.fit_once(pixels)
     assert len(set(units.unit)) == units.n_stored == 1
     table = rng.random((300, 6)) * [1, 1, 1, 1, 4000, 0]
-    units = InputUnits()
+    units = CommonInputUnits()
     units.fit_once(table)
     unit = units.unit
     assert unit[4] > 1000 * unit[0]

@@ -265,7 +265,7 @@ def test_a_node_that_is_killed_changes_nothing(cluster, engine, systems, tmp_pat
     states = fit_state_scaling(l0, X[:40], standardize=settings.standardize)
     expected = l1.new_l1(states, X[:40], settings, 7)
     with using(Local()):
-        expected.advance_online(X)
+        expected.step_per_batch(X)
 
     victim = cluster.add_node(num_cpus=1, object_store_memory=STORE)
     found = l1.new_l1(states, X[:40], settings, 7)
@@ -278,7 +278,7 @@ def test_a_node_that_is_killed_changes_nothing(cluster, engine, systems, tmp_pat
 
     killer = threading.Thread(target=kill)
     killer.start()
-    found.advance_online(X)
+    found.step_per_batch(X)
     killer.join()
     places = Counter(path.name.split("-")[0] for path in tmp_path.iterdir())
     assert max(places.values()) > 1  # a shard of the removed node was trained again elsewhere

@@ -30,7 +30,7 @@ from dirad.growth.evidence import (
     source_evidence,
     squared_z,
 )
-from dirad.growth.priority import grow_unrestricted, grow_v1
+from dirad.growth.priority import grow_in_v1_order, grow_unrestricted
 from dirad.growth.products import (
     MAX_ORDER,
     best_pair,
@@ -170,7 +170,7 @@ def v1_and_twin(case, params, seed):
         expected = twin.run()
     except naive.NearTie:
         assume(False)
-    done = grow_v1(state, scratch, params.constants())
+    done = grow_in_v1_order(state, scratch, params.constants())
     assert done == scratch.log.written[0]
     return written(scratch.log), expected, state, twin
 
@@ -205,7 +205,7 @@ def test_a_node_made_in_this_step_is_not_yet_a_source():
     params = Params(R1=0.5, ties="first")
     state = state_of(network)
     scratch = scratch_of(state, run_passes(case), params)
-    grow_v1(state, scratch, params.constants())
+    grow_in_v1_order(state, scratch, params.constants())
     assert [event[0] for event in written(scratch.log)] == ["ENC"]
 
 

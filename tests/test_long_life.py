@@ -187,7 +187,7 @@ def test_a_model_that_adapts_answers_its_own_samples():
 
 def test_labels_may_be_left_out_of_detection():
     system = new_system(WIDTH, 0, SETTINGS["default"].replace(labels_in_detection=False))
-    system.learn(*samples(0, 12_000), until_stable=True)
+    system.learn(*samples(0, 12_000), stop_when_stable=True)
     X, y = samples(0, 200, seed=3)
     system.learn(X, 1 - y)
     assert len(system.models) == 1
@@ -299,7 +299,7 @@ def test_duplicates_are_merged_when_the_new_one_is_finished():
 
 def test_duplicates_that_are_both_finished_are_merged_after_some_batches():
     never = system_with(merge_after=0)
-    never.learn(*samples(0, 12_000), until_stable=True)
+    never.learn(*samples(0, 12_000), stop_when_stable=True)
     never.open_model()
     never.models[1].add(*samples(0, 300, seed=2), np.arange(300))
     never.finish(*NOTHING)

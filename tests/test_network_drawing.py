@@ -116,16 +116,16 @@ def test_hidden_nodes_are_in_columns_by_their_longest_path():
         depth = dict.fromkeys(range(first), 0)
         ends = [(e["source"], first + e["term"] // 2) for e in network.edges if e["source"] >= 0]
 
-        def depth_of(node, depth=depth, ends=ends):
+        def n_gates_of(node, depth=depth, ends=ends):
             if node not in depth:
-                above = [depth_of(source) for source, target in ends if target == node]
+                above = [n_gates_of(source) for source, target in ends if target == node]
                 depth[node] = 1 + max(above, default=0)
             return depth[node]
 
         between = columns(network)[1:-1]
         hidden = sorted(node for column in between for node in column)
         assert hidden == list(range(first + network.n_outputs, first + len(network.units)))
-        depths = [{depth_of(node) for node in column} for column in between]
+        depths = [{n_gates_of(node) for node in column} for column in between]
         assert all(len(found) == 1 for found in depths)
         assert depths == sorted(depths, key=min)
 

@@ -11,7 +11,7 @@ from dirad.core.order import build_plan
 from dirad.growth.edge_generation import generate_edge
 from dirad.growth.enc import convert_edge
 from dirad.growth.gain import apply_best, grow_by_gain, new_choice
-from dirad.growth.priority import grow_unrestricted, grow_v1
+from dirad.growth.priority import grow_in_v1_order, grow_unrestricted
 from dirad.growth.products import apply_product
 from dirad.growth.removal import (
     is_always_zero,
@@ -228,7 +228,7 @@ def test_a_round_of_the_papers_growth(case, ordering, params):
     case = case._replace(network=with_capacity(case.network, 200, 400))
     before, state = rows_of(case), state_of(case.network)
     scratch = scratch_of(state, run_passes(case, 0.01, 0.01), params)
-    grow_kernel = {"v1": grow_v1, "unrestricted": grow_unrestricted}[ordering]
+    grow_kernel = {"v1": grow_in_v1_order, "unrestricted": grow_unrestricted}[ordering]
     grow_kernel(state, scratch, params.constants())
     assert not naive.has_cycle(plain(case.network))
     assert_unchanged(before, rows_of(case))

@@ -86,7 +86,7 @@ def test_no_node_reaches_through_L1_what_it_reaches_through_L0(seed, connectivit
     settings = SETTINGS["paper"].replace(connectivity=connectivity)
     X = rng.random((40 * settings.l1.batch_size, 5))
     l1 = untrained_l1(network, X[:40], settings, seed)
-    l1.advance_online(X)
+    l1.step_per_batch(X)
     grown = 0
     for pathway in l1.pathways:
         its, target = pathway.network, l1.states.nodes[pathway.target]
@@ -219,7 +219,7 @@ def test_new_tasks_are_detected_and_nothing_is_overwritten(name):
     X = np.random.default_rng(0).random((200, WIDTH))
     before: list[tuple[bytes, ...]] = []
     for task in range(3):
-        system.learn(*samples(task, 12_000), until_stable=True)
+        system.learn(*samples(task, 12_000), stop_when_stable=True)
         assert system.adapting is None
         assert len(system.models) == task + 1
         now = [
@@ -266,7 +266,7 @@ def test_the_validated_model_with_the_least_value_takes_a_batch():
     for seed in range(6):
         settings = SETTINGS["paper"].replace(T_SV=0.05)
         system = new_system(WIDTH, 4, settings, seed=seed)
-        system.learn(*samples(0, 12_000), until_stable=True)
+        system.learn(*samples(0, 12_000), stop_when_stable=True)
         for i in range(10):
             X, y = samples(i % 2, 40, seed=77 + i)
             verdicts = system.judge(X)
@@ -366,7 +366,7 @@ def test_false_alarms_are_as_many_as_promised():
     settings = SETTINGS["default"].replace(false_alarms=promised)
     for seed in range(8):
         system = new_system(WIDTH, 0, settings, seed=seed)
-        system.learn(*samples(0, 6000, seed=seed), until_stable=True)
+        system.learn(*samples(0, 6000, seed=seed), stop_when_stable=True)
         fresh = samples(0, batches * 50, seed=100 + seed)[0].reshape(batches, 50, WIDTH)
         alarms += sum(not system.judge(batch)[0].validated for batch in fresh)
     few, many = binom.ppf([0.001, 0.999], 8 * batches, promised)

@@ -25,7 +25,7 @@ from dirad.growth.wide.scan import (
     Bins,
     Search,
     corner_gain,
-    projected_gain,
+    gain_on_feeding_source,
     thresholds,
 )
 from dirad.inference import respond
@@ -126,7 +126,7 @@ def test_gains_of_gates_are_those_of_their_features(seed):
     source, g, h = rng.normal(size=n), rng.normal(size=n), rng.uniform(0.1, 1, n)
     sums = np.array([[(values * (bins <= b)).sum() for b in range(5)]
                      for values in (source * g, source**2 * h)])  # fmt: skip
-    found = projected_gain(sums[:1], sums[1:], 0.7)[0]
+    found = gain_on_feeding_source(sums[:1], sums[1:], 0.7)[0]
     for b in range(4):
         feature = source * (bins <= b)
         wanted = brute_force_gain(feature, g - 0.0, h, 0.7, None)

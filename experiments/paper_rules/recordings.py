@@ -108,7 +108,7 @@ def train_l1(
     taken: list[NDArray[np.int64]] = []
     while not l1.stable:
         blocks = draw(rng, pools, BLOCK, settings.l1.batch_size).reshape(BLOCK, -1)
-        used = l1.advance_online(data.X_train[blocks.ravel()])
+        used = l1.step_per_batch(data.X_train[blocks.ravel()])
         taken.append(blocks[:used])
         if l1.step in EARLY:
             yield Stopped(f"step {l1.step}", l1, np.concatenate(taken))
@@ -128,7 +128,7 @@ def train_l1_by_total(
     total = np.zeros(0)
     while not len(total) or len(total) - 1 - np.argmin(total) < settings.l1.patience:
         blocks = draw(rng, pools, CHECK_EVERY, settings.l1.batch_size).reshape(CHECK_EVERY, -1)
-        l1.advance_online(data.X_train[blocks.ravel()])
+        l1.step_per_batch(data.X_train[blocks.ravel()])
         taken.append(blocks)
         total = np.sum([history.error for history in l1.histories], axis=0)
     yield Stopped("total", l1, np.concatenate(taken))

@@ -174,7 +174,7 @@ def learn_task(
         chosen = draw(rng, pools, blocks, size)
         if told and blocks == 1:
             system.open_model()
-        system.learn(data.X_train[chosen], data.y_train[chosen], until_stable=True)
+        system.learn(data.X_train[chosen], data.y_train[chosen], stop_when_stable=True)
         if system.adapting is None:
             return
         blocks = BLOCK

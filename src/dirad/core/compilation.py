@@ -133,13 +133,13 @@ class PendingKernel:
         return self.compiled
 
 
-def _new_lock() -> None:
+def _replace_lock_after_fork() -> None:
     """Begin with a free lock: a thread that held it does not exist in a forked process."""
     PendingKernel.lock = RLock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_new_lock)
+    os.register_at_fork(after_in_child=_replace_lock_after_fork)
 
 
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:

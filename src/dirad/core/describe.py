@@ -55,7 +55,7 @@ def _number(value: float) -> str:
     return f"{'−' if value < 0 else ''}{abs(value):.4g}"
 
 
-def _gated(network: Network, unit: int, gate: Threshold, inputs: Sequence[str] | None) -> str:
+def _if_text(network: Network, unit: int, gate: Threshold, inputs: Sequence[str] | None) -> str:
     """Return the right side of a node that is an if."""
     condition = gate.condition(node_name(network, gate.source, inputs))
     bias = float(network.bias[unit, 0])
@@ -86,7 +86,7 @@ def equations(
         if kinds[u] == OUTPUT:
             lines.append(f"{name} = {transfer}({first})" if transfer else f"{name} = {first}")
         elif gate is not None:
-            lines.append(f"{name} = {_gated(network, u, gate, inputs)}")
+            lines.append(f"{name} = {_if_text(network, u, gate, inputs)}")
         else:
             second = _sum(network, 2 * u + 1, network.bias[u, 1], inputs)
             K = network.units["gain"][u]

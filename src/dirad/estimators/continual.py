@@ -168,7 +168,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         for _ in range(MAX_PASSES):
             if state.system.settings.buffer_size or state.system.adapting is None:
                 break
-            state.system.learn(X, codes, until_stable=True)
+            state.system.learn(X, codes, stop_when_stable=True)
         state.system.finish(*state.waiting)
         fresh._stream = state._replace(waiting=(X[:0], codes[:0]))
         with locked(self):

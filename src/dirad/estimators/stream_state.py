@@ -121,7 +121,7 @@ class StreamAnswers(NamedTuple):
                 "PREVALClassifier has no model yet: fewer samples than one batch "
                 f"({system.settings.l0.batch_size}) were seen; give more, or call finish()"
             )
-        return system.bounded(X)
+        return system.clipped_to_float64(X)
 
 
 def sorted_classes(labels: Sequence[Any]) -> NDArray:

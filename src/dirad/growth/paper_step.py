@@ -13,7 +13,7 @@ from dirad.core.potential import (
     threshold_deltas,
 )
 from dirad.growth.batches import draw_batch
-from dirad.growth.priority import grow_unrestricted, grow_v1
+from dirad.growth.priority import grow_in_v1_order, grow_unrestricted
 from dirad.growth.removal import prune_zero_edges_and_dead_units
 from dirad.growth.simplification import replace_linear_nodes
 from dirad.growth.stabilization import apply_patience, end_growth_phase, enter_phase
@@ -56,7 +56,7 @@ def take_paper_step(state, scratch, params):
         edge_gradients(plan, work, scratch.potential)
     move_parameters(state, scratch, params)
     if params.ordering == V1:
-        grow_v1(state, scratch, params)
+        grow_in_v1_order(state, scratch, params)
     else:
         grow_unrestricted(state, scratch, params)
     prune_zero_edges_and_dead_units(state, plan, scratch.log, params)

@@ -78,7 +78,7 @@ def generate_edge_for_unit(state, scratch, unit, params):
 
 
 @kernel
-def grow_pathway(state, scratch, unit, params):
+def grow_once_on_pathway(state, scratch, unit, params):
     """GPFor of Algorithm 1: at most one generative process in the pathway of `unit`.
 
     Starts at the target and follows the edge of largest total potential to its source, as long as
@@ -143,7 +143,7 @@ def rebuild_and_reset_new_parts(state, scratch):
 
 
 @kernel
-def grow_v1(state, scratch, params):
+def grow_in_v1_order(state, scratch, params):
     """V1PO of Algorithm 1: one process per target whose whole pathway is exhausted.
 
     Targets in the order of decreasing total potential; exhaustion is tested again before each,
@@ -167,7 +167,7 @@ def grow_v1(state, scratch, params):
         if best < 0:
             return done
         last_total, last_unit = best_total, best
-        if pathway_exhausted(state, scratch, best, params) and grow_pathway(
+        if pathway_exhausted(state, scratch, best, params) and grow_once_on_pathway(
             state, scratch, best, params
         ):
             done += 1

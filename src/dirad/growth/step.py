@@ -52,7 +52,7 @@ def run_steps(state, scratch, data, params, stop, error, edges, hidden):
         draw_batch(state, scratch.work, data, params)
         add_input_noise(state, scratch.work, params)
         i = state.clock[STEP] - first
-        error[i] = take_step(state, scratch, params)
+        error[i] = take_parameter_step(state, scratch, params)
         if is_structure_round(state, params) or is_end_of_phase(state, params):
             return ROUND
         state.clock[STEP] += 1
@@ -62,7 +62,7 @@ def run_steps(state, scratch, data, params, stop, error, edges, hidden):
 
 
 @kernel
-def take_step(state, scratch, params):
+def take_parameter_step(state, scratch, params):
     """Take one step on the batch in `scratch.work`. Return the mean cost of the batch."""
     net, plan, work = state.network, scratch.plan, scratch.work
     # A mismatch is tolerated in rounds of growth, not in parameter updates.

@@ -34,7 +34,7 @@ EXCHANGED_SHARE = 0.3  # of max_edges, in the first round
 
 
 @kernel
-def exchange_end(state, params):
+def steps_until_last_exchange(state, params):
     """Number of steps in the phase after which the last round takes place."""
     return max(1, int(EXCHANGE_END * thinning_length(state, params)))
 
@@ -43,14 +43,14 @@ def exchange_end(state, params):
 def is_thinning_round(state, params):
     """Is there a round of thinning after this step?"""
     since = state.clock[STEP] + 1 - state.clock[PHASE_START]
-    last = exchange_end(state, params)
+    last = steps_until_last_exchange(state, params)
     return since == last or (since < last and since % THINNING_INTERVAL == 0)
 
 
 @kernel
 def noise_factor(state, params):
     """How much of the noise is left: 1 until the last round, then falling to 0."""
-    length, last = thinning_length(state, params), exchange_end(state, params)
+    length, last = thinning_length(state, params), steps_until_last_exchange(state, params)
     since = state.clock[STEP] - state.clock[PHASE_START]
     return min(1.0, max(0.0, (length - since) / max(length - last, 1)))
 
@@ -87,7 +87,7 @@ def limit_samples(work):
 def thin(state, plan, work, log, params):
     """One round: fade the weakest edges, and add others in exchange. Needs both passes."""
     since = state.clock[STEP] + 1 - state.clock[PHASE_START]
-    done = since / exchange_end(state, params)
+    done = since / steps_until_last_exchange(state, params)
     above = max(count_layer_edges(state.network, params) - params.max_edges, 0)
     keep = params.max_edges + int(above * (1.0 - done) ** STEEPNESS)
     share = EXCHANGED_SHARE * 0.5 * (1.0 + math.cos(math.pi * done))

@@ -19,7 +19,7 @@ from dirad.immutable import shared
 from dirad.inference import evaluate, respond
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.calibration import Calibration
-from dirad.preval.input_units import InputScaling, InputUnits
+from dirad.preval.input_units import CommonInputUnits, InputScaling
 from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.posterior import ClassNLL, add_cluster_weights_and_errors, l0_class_nll
 from dirad.preval.predictor import Predictor
@@ -75,7 +75,7 @@ class Evaluator:
     first_output: int  # outputs before it belong to the model that this one is built on
     classes: tuple[int, ...]  # the class of each output from there on
     scaling: InputScaling
-    units: InputUnits
+    units: CommonInputUnits
     predictor: Predictor | LinearInputPredictor
     evidence_weights: tuple[float, float]  # of L0 and the gating network; of prediction errors
     error_stats: ErrorStats | None = None  # of L1's targets, where L1 was grown

@@ -15,7 +15,7 @@ MAX_RANGE_TO_MEDIAN = (
 )
 
 
-class InputUnits:
+class CommonInputUnits:
     """Learned once, from the first samples, and then fixed: so scores of models are comparable."""
 
     def __init__(self) -> None:

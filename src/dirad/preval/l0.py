@@ -36,7 +36,7 @@ class L0Training:
         """Was a training step taken?"""
         return self.adaptation.state.step > 0
 
-    def has_outdated_labels(self, y: NDArray[np.int64]) -> bool:
+    def grew_from_too_few_labels(self, y: NDArray[np.int64]) -> bool:
         """Was it grown from far fewer labels, or fewer classes, than there are now?"""
         if len(np.setdiff1d(np.unique(y), self.classes)):
             return True
@@ -47,7 +47,7 @@ class L0Training:
     def must_restart(self, y: NDArray[np.int64]) -> bool:
         """Is it stable, and grown from so few labels that it should be grown again?"""
         many = len(y) > REGROW_FACTOR**2 * self.labels_at_start
-        return self.adaptation.stable and many and self.has_outdated_labels(y)
+        return self.adaptation.stable and many and self.grew_from_too_few_labels(y)
 
     def advance(self, X: NDArray, y: NDArray[np.int64], settings: Settings, steps: int) -> None:
         """Take training steps on scaled inputs and their class codes."""

@@ -48,7 +48,7 @@ class Pathway(NamedTuple):
         return self.adaptation.state.network
 
 
-class PathwayData(NamedTuple):
+class SharedPathwayData(NamedTuple):
     """What pathways are trained on, the same for all of them."""
 
     by_cluster: dict[int, tuple[Data, NDArray]]  # its samples, as kernels read them; their states
@@ -57,7 +57,7 @@ class PathwayData(NamedTuple):
 
 
 def advance_pathways(
-    shared: PathwayData, pathways: Sequence[Pathway]
+    shared: SharedPathwayData, pathways: Sequence[Pathway]
 ) -> list[tuple[Pathway, History]]:
     """Train pathways; return them, each with the history of these steps."""
     pools: dict[int, WorkspacePool] = {}
@@ -114,7 +114,7 @@ class L1Training:
         gated = self.clusters is None or self.clusters.done
         return gated and bool(self.pathways) and all(p.adaptation.stable for p in self.pathways)
 
-    def advance_online(self, X: NDArray, threads: int = 1) -> int:
+    def step_per_batch(self, X: NDArray, threads: int = 1) -> int:
         """Take a step on each batch of X, in order; return how many it took to be stable."""
         states = self.states.of(X)
         data = new_data(states, np.zeros((len(X), 1)), self.settings.l1, first=self.step)
@@ -142,7 +142,7 @@ class L1Training:
         gating = self.clusters if GATING_NETWORK in parts else None
         if gating is not None:  # it takes longest, and so comes first
             paths.insert(0, Pathway(GATING_NETWORK, GATING_NETWORK, gating.adaptation))
-        shared = PathwayData(parts, steps, np.ones(self.states.n, bool))
+        shared = SharedPathwayData(parts, steps, np.ones(self.states.n, bool))
         trained = current().spread(advance_pathways, shared, paths, threads)
         if gating is not None:
             path, history = trained.pop(0)

@@ -17,7 +17,7 @@ from dirad.inference import respond
 from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT, UNLABELLED, Buffer
 from dirad.preval.calibration import MIN_CLASS_SHARE, Calibration, calibrate, label_errors_by_class
 from dirad.preval.expert import GROWING_L0, GROWING_L1, Evaluator, Expert, Scores, model_text
-from dirad.preval.input_units import InputScaling, InputUnits, fit_scaling
+from dirad.preval.input_units import CommonInputUnits, InputScaling, fit_scaling
 from dirad.preval.l0 import L0Training, new_l0
 from dirad.preval.l1 import L1Training, new_l1
 from dirad.preval.linear_predictor import LinearInputPredictor
@@ -47,7 +47,7 @@ class Learner:
     number: int
     settings: Settings
     seed: int
-    units: InputUnits  # shared by all models of a system
+    units: CommonInputUnits  # shared by all models of a system
     group: int  # models of one group know the same inputs and give different answers
     base: Expert | None
     buffer: Buffer
@@ -118,7 +118,7 @@ class Learner:
             return 0, None
         found = self.buffer.label(numbers, y)
         y = self._taught_labels
-        grown = len(y) and self.l0.has_outdated_labels(y)
+        grown = len(y) and self.l0.grew_from_too_few_labels(y)
         return found, self.advance(threads) if grown else None
 
     def advance(self, threads: int = 1) -> Expert | None:
@@ -192,7 +192,7 @@ class Learner:
     def _begin_l1(self) -> Expert | None:
         """Finish L0 and begin L1; return the expert at once where no L1 is grown."""
         taught = self._taught_labels
-        if len(taught) and self.l0.has_outdated_labels(taught):
+        if len(taught) and self.l0.grew_from_too_few_labels(taught):
             self._restart_l0()
         while not self._l0_done:
             self._advance_l0(STEPS_AT_ONCE)
@@ -380,7 +380,7 @@ def new_learner(
     n_inputs: int,
     settings: Settings,
     seed: int,
-    units: InputUnits,
+    units: CommonInputUnits,
     base: Expert | None = None,
 ) -> Learner:
     """Return a learner that has seen nothing yet."""

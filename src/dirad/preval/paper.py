@@ -101,21 +101,21 @@ class PaperSystem:
 
     # ---------------------------------------------------------------- learning
 
-    def learn(self, X: NDArray, y: NDArray[np.int64], *, until_stable: bool = False) -> int:
+    def learn(self, X: NDArray, y: NDArray[np.int64], *, stop_when_stable: bool = False) -> int:
         """Learn whole batches in order; return how many samples were taken.
 
         X is (n, inputs), y are class codes from 0. Samples that do not fill a batch are left. With
-        `until_stable`, learning stops when no model is trained any more.
+        `stop_when_stable`, learning stops when no model is trained any more.
         """
         size = self.settings.l0.batch_size
         start = 0
         while start + size <= len(X):
-            start += size * self._take_batches(X[start:], y[start:])
-            if until_stable and self.adapting is None:
+            start += size * self._take_batches_of_one_phase(X[start:], y[start:])
+            if stop_when_stable and self.adapting is None:
                 break
         return start
 
-    def _take_batches(self, X: NDArray, y: NDArray[np.int64]) -> int:
+    def _take_batches_of_one_phase(self, X: NDArray, y: NDArray[np.int64]) -> int:
         """Take as many batches as one model's phase needs, or one; return how many."""
         size = self.settings.l0.batch_size
         model, kind = self.adapting, LEARNING
@@ -124,14 +124,14 @@ class PaperSystem:
         if model is None:
             assert self.latest is not None  # `_open_if_new` set it
             self.journal.report(KNOWN, self.latest)
-            self._count_samples(y[:size])
+            self._count_samples_and_classes(y[:size])
             return 1
         before = model.phase
         used, expert = model.learn(X, y, self.threads)
         for i in range(used):
             self.journal.report(kind if i == 0 else LEARNING, model.number)
         self._after_training(model, before, expert)
-        self._count_samples(y[: used * size])
+        self._count_samples_and_classes(y[: used * size])
         return used
 
     def _open_if_new(self, batch: NDArray) -> PaperLearner | None:
@@ -154,7 +154,7 @@ class PaperSystem:
         elif model.phase != before:
             self.journal.record("L0 stable", model.number, network_sizes(model))
 
-    def _count_samples(self, y: NDArray[np.int64]) -> None:
+    def _count_samples_and_classes(self, y: NDArray[np.int64]) -> None:
         self.journal.samples += len(y)
         self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
 
@@ -172,14 +172,14 @@ class PaperSystem:
             model = self.adapting or self._open_if_new(X)
             if model is not None:
                 model.keep_if_empty(X, y)
-            self._count_samples(y)
+            self._count_samples_and_classes(y)
         while (model := self.adapting) is not None:
             before = model.phase
             self._after_training(model, before, model.finish_phase(self.threads))
 
     # ---------------------------------------------------------------- answers
 
-    def bounded(self, X: NDArray) -> NDArray:
+    def clipped_to_float64(self, X: NDArray) -> NDArray:
         """Return inputs clipped to what float64 arithmetic can hold; ordinary ones unchanged."""
         return np.clip(X, -MAX_UNITS, MAX_UNITS)
 

@@ -180,7 +180,7 @@ class PaperLearner:
         size = self.settings.l0.batch_size
         whole = slice(len(X) // size * size)
         X, y = X[whole], y[whole]
-        used = self._advance_l0(X, y) if self.l1 is None else self.l1.advance_online(X, threads)
+        used = self._advance_l0(X, y) if self.l1 is None else self.l1.step_per_batch(X, threads)
         last = slice((used - 1) * size, used * size)
         self.last = X[last].copy(), y[last].copy()
         if self.l1 is not None and self.l1.stable:

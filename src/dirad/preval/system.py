@@ -18,7 +18,7 @@ from dirad.preval.decide import Judgement, Model, judge
 from dirad.preval.duplicates import Agreement, is_duplicate, is_same_inputs_other_labels
 from dirad.preval.events import Journal, Report, Verdict
 from dirad.preval.expert import Expert, find_model, with_bases
-from dirad.preval.input_units import InputUnits
+from dirad.preval.input_units import CommonInputUnits
 from dirad.preval.learner import Learner, new_learner
 from dirad.preval.preselection import (
     EXPERTS_PER_BATCH,
@@ -49,7 +49,7 @@ class System:
         self.journal = Journal()
         self.opened = 0  # models, removed ones included
         self.latest: int | None = None  # the model that took the last batch
-        self.units = InputUnits()
+        self.units = CommonInputUnits()
         self.agreement = Agreement()
         self.last_used: dict[int, int] = {}  # by model: the last batch of which it took samples
 
@@ -120,18 +120,18 @@ class System:
 
     # ---------------------------------------------------------------- learning
 
-    def learn(self, X: NDArray, y: NDArray[np.int64], *, until_stable: bool = False) -> int:
+    def learn(self, X: NDArray, y: NDArray[np.int64], *, stop_when_stable: bool = False) -> int:
         """Learn whole batches in order; return how many samples were taken.
 
         X is (n, inputs), y are class codes, or UNLABELLED. Samples that do not fill a batch are
-        left. With `until_stable`, learning stops when no model is trained any more.
+        left. With `stop_when_stable`, learning stops when no model is trained any more.
         """
         size = self.settings.l0.batch_size
         start = 0
         while start + size <= len(X):
             self.learn_batch(X[start : start + size], y[start : start + size])
             start += size
-            if until_stable and self.adapting is None:
+            if stop_when_stable and self.adapting is None:
                 break
         return start
 
@@ -140,7 +140,7 @@ class System:
         judgements = [judge(model, X, y) for model in self._models_for_batch(X)]
         decision = decide.decide(judgements, y, self.settings, self.latest)
         self._apply(decision, judgements, X, y)
-        self._count_samples(y)
+        self._count_samples_and_classes(y)
         self._complete_and_evict()
         return self.journal.reports[-1]
 
@@ -264,7 +264,7 @@ class System:
                 self._drop_duplicate(other.number, expert.number)
                 break
 
-    def _count_samples(self, y: NDArray[np.int64]) -> None:
+    def _count_samples_and_classes(self, y: NDArray[np.int64]) -> None:
         self.journal.samples += len(y)
         self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
 
@@ -346,7 +346,7 @@ class System:
 
     # ---------------------------------------------------------------- answers
 
-    def bounded(self, X: NDArray) -> NDArray:
+    def clipped_to_float64(self, X: NDArray) -> NDArray:
         """Return inputs clipped to what float64 arithmetic can hold."""
         return self.units.clip(X)
 

@@ -10,7 +10,7 @@ from dirad.params import Params
 from dirad.preval.calibration import N_QUANTILES, Calibration
 from dirad.preval.clusters import Clusters, ClusterTraining
 from dirad.preval.expert import Evaluator
-from dirad.preval.input_units import InputScaling, InputUnits
+from dirad.preval.input_units import CommonInputUnits, InputScaling
 from dirad.preval.l1 import L1Training, Pathway
 from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.predictor import L0States, Predictor
@@ -48,7 +48,7 @@ SETTINGS = Shared(
         options_of(Settings, CHOICES, dict.fromkeys(("l0", "l1", "gates"), PARAMS)),
     )
 )
-UNITS = Shared(Object(without_init(InputUnits), {"_unit": Maybe(Array(REAL, "inputs"))}))
+UNITS = Shared(Object(without_init(CommonInputUnits), {"_unit": Maybe(Array(REAL, "inputs"))}))
 SCALING = Object(
     InputScaling,
     {"offset": Array(REAL, "inputs"), "spread": Array(REAL, "inputs")},

@@ -115,7 +115,7 @@ class Draft:
         """Return the value that a node has where it is closed; 0 for inputs."""
         return self.nodes[node - self.n_inputs].low if node >= self.n_inputs else 0.0
 
-    def depth_of(self, node: int) -> int:
+    def n_gates_of(self, node: int) -> int:
         """Return the number of gates that a node multiplies."""
         return self.depth[node - self.n_inputs] if node >= self.n_inputs else 0
 
@@ -125,7 +125,7 @@ class Draft:
         if node == self._states.shape[1]:
             self._states = np.hstack([self._states, np.empty_like(self._states)])
         self._states[:, node] = gate.state(self._states)
-        self.depth.append(1 + (self.depth_of(gate.source) if gate.source >= 0 else 0))
+        self.depth.append(1 + (self.n_gates_of(gate.source) if gate.source >= 0 else 0))
         self.nodes.append(gate)
         if feeds_outputs:
             self.features.append(node)

@@ -131,7 +131,7 @@ class Search:
         ]
         sums = np.concatenate(below, axis=1)
         g, h = np.split(sums, 2)
-        gains = projected_gain(g, h, self.decay).sum(axis=0) * self.bins.valid(inputs)
+        gains = gain_on_feeding_source(g, h, self.decay).sum(axis=0) * self.bins.valid(inputs)
         found = []
         for place in largest(gains, 8):
             i, b = np.unravel_index(place, gains.shape)
@@ -146,7 +146,7 @@ class Search:
         one = Gate(source, weight, bias, gate, 1.0, float(self.bins.thresholds[gate][threshold]))
         return Candidate(rate, (one,), (source, gate))
 
-    def _sources(self) -> NDArray[np.intp]:
+    def _strongest_sources(self) -> NDArray[np.intp]:
         """Return the nodes that gates are multiplied with: those of large total potential."""
         draft = self.draft
         inputs = np.flatnonzero(draft.usable)
@@ -167,7 +167,7 @@ class Search:
 
     def _gated_nodes(self, inputs: NDArray[np.intp]) -> list[Candidate]:
         """Return the best products of a source and a gate."""
-        sources = self._sources()
+        sources = self._strongest_sources()
         if not len(sources):
             return []
         rows, indicators = self._states_above_low(sources), self.bins.indicators(inputs)
@@ -181,7 +181,9 @@ class Search:
             # A node is ¾ of its source where the gate is open and −¼ where it is closed.
             above = gain(0.75 * all_g - g, (9.0 * all_h - 8.0 * h) / 16.0, self.decay)
             below = gain(g - 0.25 * all_g, (all_h + 8.0 * h) / 16.0, self.decay)
-            gains += np.where(feeds, projected_gain(g, h, self.decay), np.maximum(above, below))
+            gains += np.where(
+                feeds, gain_on_feeding_source(g, h, self.decay), np.maximum(above, below)
+            )
         gains *= self.bins.valid(inputs)
         found = []
         for place in largest(gains, 32):
@@ -249,7 +251,7 @@ class Search:
         result = []
         for one in candidates:
             options = [self._with_steepness(one, steepness) for steepness in STEEPNESS]
-            features = np.stack([self._feature(gates) for gates in options], axis=1)
+            features = np.stack([self._state_of_last(gates) for gates in options], axis=1)
             gains = np.zeros(len(options))
             for o in range(self.n_outputs):
                 factor, projection = shared[min(o, len(shared) - 1)]
@@ -267,7 +269,7 @@ class Search:
         spread = self.bins.spread
         return tuple(g._replace(gain=g.gain * steepness / spread[g.gate]) for g in one.gates)
 
-    def _feature(self, gates: tuple[Gate, ...]) -> NDArray[np.float64]:
+    def _state_of_last(self, gates: tuple[Gate, ...]) -> NDArray[np.float64]:
         """Return the state that the last of some new nodes would have."""
         states = self.draft.states
         value = gates[0].state(states)
@@ -277,7 +279,7 @@ class Search:
         return value
 
 
-def projected_gain(g: NDArray, h: NDArray, decay: float) -> NDArray:
+def gain_on_feeding_source(g: NDArray, h: NDArray, decay: float) -> NDArray:
     """Return the gain of every gate on a source that feeds the outputs already.
 
     g and h are cumulative sums over bins; the weight of the source itself takes up the mean.
