@@ -35,6 +35,7 @@ LEAST_HELD_OUT = 10  # samples; with fewer only a compact network is grown
 MOST_WIDE_INPUTS = 300  # with more, a wide network is grown only if it is asked for
 CLEARLY = 2.0  # standard errors by which a wide network must be better
 MATERIAL = 0.01  # and by this share of the cost, and of the errors, of a constant answer
+TRIAL_SAMPLES = 10_000  # at most so many others are used for it
 TRIAL_SETTLE_STEPS = 1000  # of the compact network that is only compared
 
 
@@ -217,7 +218,9 @@ class Fit:
         Both are grown on the other samples for this comparison.
         """
         scaled, held_out = self._scaled(samples), held_out_rows(samples, self.seeds[0])
-        rest, test = scaled.take(np.flatnonzero(~held_out)), scaled.take(np.flatnonzero(held_out))
+        order = np.random.default_rng(self.seeds[0]).permutation(np.flatnonzero(~held_out))
+        rest = scaled.take(np.sort(order[:TRIAL_SAMPLES]))
+        test = scaled.take(np.flatnonzero(held_out))
         steps = min(TRIAL_SETTLE_STEPS, self.params.settle_steps)
         params = self.params.replace(settle_steps=steps)
         load_kernels(params, verbose)
