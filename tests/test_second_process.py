@@ -91,6 +91,7 @@ def test_without_a_second_process_a_fit_compiles_all_and_grows_the_same_network(
     assert found["network"] == default_fit[1]["network"]
 
 
+@pytest.mark.slow
 def test_a_fit_of_the_paper_compiles_its_own_program_alone(tmp_path):
     found = fit(tmp_path, preset="paper")
     assert found["compiled"] == ["run_paper_steps"]

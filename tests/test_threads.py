@@ -142,14 +142,14 @@ def test_answers_while_learning_are_those_of_the_state_before(monkeypatch):
     X, _ = task(0, 30, 1)
     before = model.predict_proba(X)
     seen = []
-    take = type(model._state.system).take
+    take = type(model._state.system).learn_batch
 
     def watched(system, *batch):
         report = take(system, *batch)
         seen.append((model.predict_proba(X), len(model.models_), model.n_samples_seen_))
         return report
 
-    monkeypatch.setattr(type(model._state.system), "take", watched)
+    monkeypatch.setattr(type(model._state.system), "learn_batch", watched)
     model.partial_fit(*task(1, 200, 2))
     assert len(seen) == 4
     for chances, models, samples in seen:
@@ -217,14 +217,14 @@ def test_a_forked_process_does_not_wait_for_threads_it_has_not(monkeypatch):
     """A child of a process in which another thread learns can learn by itself."""
     model = PREVALClassifier(**QUICK).partial_fit(*task(0, 300, 0))
     inside, may_go_on = threading.Event(), threading.Event()
-    take = type(model._state.system).take
+    take = type(model._state.system).learn_batch
 
     def slow(system, *batch):
         inside.set()
         may_go_on.wait(60)
         return take(system, *batch)
 
-    monkeypatch.setattr(type(model._state.system), "take", slow)
+    monkeypatch.setattr(type(model._state.system), "learn_batch", slow)
     thread = threading.Thread(target=model.partial_fit, args=task(0, 50, 1))
     thread.start()
     assert inside.wait(60)
