@@ -75,14 +75,8 @@ def test_a_later_fit_compiles_nothing_and_grows_the_same_network(default_fit):
     assert found["network"] == first["network"]
 
 
-@pytest.mark.parametrize(
-    "second",
-    [
-        "failing",
-        pytest.param("refused", marks=pytest.mark.slow),
-        pytest.param("stuck", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("second", ["failing", "refused", "stuck"])
 def test_without_a_second_process_a_fit_compiles_all_and_grows_the_same_network(
     second, default_fit, tmp_path
 ):
