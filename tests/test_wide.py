@@ -110,12 +110,11 @@ def test_the_history_ends_with_the_network():
 
 
 def brute_force_gain(feature, residual, curvature, decay, explained):
-    """Return u²/(v + decay) of a feature after a weighted regression on `explained` (columns)."""
-    if explained is not None:
-        root = np.sqrt(curvature)[:, None]
-        coefficients = np.linalg.lstsq(root * explained, root[:, 0] * feature, rcond=None)[0]
-        feature = feature - explained @ coefficients
-    return (feature @ residual) ** 2 / ((feature**2) @ curvature + decay)
+    """Return u²/(v + decay) of a feature after a weighted regression on the row `explained`."""
+    root = np.sqrt(curvature)
+    coefficient = np.linalg.lstsq((root * explained)[:, None], root * feature, rcond=None)[0]
+    rest = feature - coefficient * explained
+    return (rest @ residual) ** 2 / ((rest**2) @ curvature + decay)
 
 
 @settings(max_examples=30)
@@ -128,12 +127,7 @@ def test_gains_of_gates_are_those_of_their_features(seed):
                      for values in (source * g, source**2 * h)])  # fmt: skip
     found = gain_on_feeding_source(sums[:1], sums[1:], 0.7)[0]
     for b in range(4):
-        feature = source * (bins <= b)
-        wanted = brute_force_gain(feature, g - 0.0, h, 0.7, None)
-        # The source itself takes up the mean: both score and curvature are projected on it.
-        along = (source * feature * h).sum() / (source**2 * h).sum()
-        rest = feature - along * source
-        wanted = (rest @ g) ** 2 / ((rest**2) @ h + 0.7)
+        wanted = brute_force_gain(source * (bins <= b), g, h, 0.7, source)
         assert found[b] == pytest.approx(wanted, rel=1e-6)
 
 
@@ -153,7 +147,7 @@ def test_gains_of_corners_are_those_of_their_features(seed, signs):
             gate = (columns > c) if signs[1] > 0 else (columns <= c)
             feature = step * np.where(gate, 0.75, -0.25)
             rest = feature - (feature @ h) / h.sum()
-            wanted = (rest @ g) ** 2 / ((rest**2) @ h + 0.5)
+            wanted = brute_force_gain(feature, g, h, 0.5, np.ones(n))
             if (rest**2) @ h > 1e-2 * h.sum():
                 assert found[r, c] == pytest.approx(wanted, rel=1e-6)
 
