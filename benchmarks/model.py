@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from dirad import inference
 from dirad.growth import adapt
-from dirad.preval import l1, learner, paper_model, predictor, system
+from dirad.preval import exact_l1, l1, learner, paper_model, predictor, system
 from dirad.preval.choice import ContinualSystem, new_system
 from dirad.preval.learner import Learner
 from dirad.preval.paper import PaperSystem
@@ -40,13 +40,13 @@ KERNELS = {
 }
 PYTHON = {
     "pathways: handed to kernels": [(l1, "advance_pathways")],
-    "pathways: opened": [(learner, "new_l1"), (paper_model, "new_l1")],
+    "pathways: opened": [(paper_model, "new_l1")],
+    "L1 in closed form": [(learner, "fit_exact_l1")],
     "pathways: composed": [(l1.L1Training, "finished")],
     "states of L0 for L1": [(predictor.L0States, "of")],
     "L0: handed to kernels": [(PaperLearner, "_advance_l0"), (Learner, "_advance_l0")],
-    "clusters (k-means)": [(l1, "find_clusters")],
-    "linear predictors": [(Learner, "_fit_early")],
-    "calibration": [(Learner, "_expert"), (Learner, "_fit_evidence_weights")],
+    "clusters (k-means)": [(exact_l1, "find_clusters")],
+    "calibration": [(Learner, "_expert"), (Learner, "_evidence_weights")],
     "judging": [(system, "judge"), (System, "judge"), (PaperSystem, "judge")],
     "answers": [(System, "answer"), (PaperSystem, "answer")],
     "drawing batches": [(protocol, "draw")],

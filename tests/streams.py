@@ -20,8 +20,6 @@ SETTINGS = {
     ),
     "default": PRESETS["default"].replace(
         l0=PRESETS["default"].l0.replace(batch_size=50, max_steps=400, settle_steps=50),
-        l1=PRESETS["default"].l1.replace(settle_steps=50),
-        gates=PRESETS["default"].gates.replace(max_steps=100, settle_steps=50),
         modes=2,
         buffer_size=600,
         begin=100,
@@ -63,10 +61,8 @@ def learned(name, tasks, n=12_000, **options):
 def networks_of(l1):
     """Return the networks of an L1, in training or finished."""
     if isinstance(l1, Predictor):
-        networks = [] if l1.network is None else [l1.network]
-        return networks + ([] if l1.clusters is None else [l1.clusters.network])
-    gating = [] if l1.clusters is None else [l1.clusters.adaptation.state.network]
-    return [path.network for path in l1.pathways] + gating
+        return [] if l1.network is None else [l1.network]
+    return [path.network for path in l1.pathways]
 
 
 def digest(system):

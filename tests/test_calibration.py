@@ -6,20 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, kstest
 
-from dirad.core.compose import GatedPart, compose_gated, index_gated_parts
-from dirad.core.network import LINEAR
-from dirad.growth.state import new_state
+from dirad.core.compose import compose_gated, index_gated_parts
 from dirad.inference import Builder, evaluate, respond
 from dirad.preval.buffer import UNLABELLED, Buffer
 from dirad.preval.calibration import calibrate, sidak, two_sided
 from dirad.preval.clusters import find_clusters
 from dirad.preval.input_units import CommonInputUnits
-from dirad.preval.l1 import new_l1
 from dirad.preval.learner import new_learner
 from dirad.preval.linear_predictor import LinearInputPredictor
-from dirad.preval.predictor import fit_state_scaling
 from dirad.preval.settings import PRESETS
-from dirad.preval.source_selection import most_correlated
 from dirad.program import Transfer
 
 SEEDS = st.integers(0, 2**20)
@@ -190,10 +185,12 @@ def test_a_rare_class_is_not_new_because_none_of_it_was_held_out():
 
 
 def new_model(y, **changes):
-    """Return a learner that has just taken samples with these labels, and has no L0 yet."""
-    model = new_learner(0, 2, PRESETS["default"].replace(**changes), 0, CommonInputUnits())
+    """Return a learner that has just taken samples whose inputs say nothing of these labels."""
+    settings = PRESETS["default"].replace(steps_per_batch=10, **changes)
+    model = new_learner(0, 2, settings, 0, CommonInputUnits())
     X = np.random.default_rng(0).normal(size=(len(y), 2))
-    model.add(X, y, np.arange(len(y)))
+    model.buffer.add(X, y, np.arange(len(y)))
+    model.advance()
     return model
 
 
@@ -212,17 +209,13 @@ def test_classes_so_many_that_some_are_always_first_seen_are_not_new():
     assert p_labels(model, none, y + 1000) < 1e-10  # none of them was ever seen
 
 
-def test_label_errors_are_those_of_the_present_l0(monkeypatch):
-    """One without anything to learn prefers now this class, now that."""
+def test_label_errors_are_compared_with_those_on_held_out_samples():
+    """Where there is nothing to learn, half of the labels differ from the predicted ones."""
     rng = np.random.default_rng(1)
     model = new_model(rng.integers(0, 2, 600))
-    model.l0.classes[:], model.l0.labels_at_start = [0, 1], 500
-    y = rng.integers(0, 2, 200)
-    for label in (0, 1, 0):
-        monkeypatch.setattr(model, "_labels", lambda X, label=label: np.full(len(X), label))
-        assert p_labels(model, np.full(200, label), y) > 0.5
-        model.buffer.add(rng.normal(size=(200, 2)), rng.integers(0, 2, 200), np.arange(600, 800))
-    assert p_labels(model, np.ones(200, int), y) < 1e-6  # unlike its answers to held-out samples
+    X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200)
+    assert p_labels(model, model.evaluate(X).label, y) > 0.01
+    assert p_labels(model, 1 - y, y) < 1e-6
 
 
 def test_an_l0_that_learned_all_samples_has_no_label_errors():
@@ -230,7 +223,7 @@ def test_an_l0_that_learned_all_samples_has_no_label_errors():
     y = np.repeat([0, 1], 150)
     for begin, tested in ((40, False), (60, True)):
         model = new_model(y, begin=begin)
-        model.l0.classes[:], model.l0.labels_at_start = [0, 1], begin
+        model.l0.labels_at_start = begin
         assert model.label_errors(1 - y, y).any() == tested
 
 
@@ -332,7 +325,7 @@ def test_late_labels_find_their_samples():
     buffer.label(np.zeros(0, int), np.zeros(0, int))
 
 
-# ------------------------------------------------------------------ clusters, gates and sources
+# ------------------------------------------------------------------ clusters and gates
 
 
 def test_clusters_lie_within_classes():
@@ -350,25 +343,13 @@ def test_clusters_lie_within_classes():
     assert np.array_equal(clusters, find_clusters(X, classes, 2, 40, seed=1))
 
 
-def linear_part(column, gate, weights, bias):
-    state = new_state(len(weights), 1, transfer=LINEAR)
-    used = np.flatnonzero(weights)
-    for place, source in enumerate(used):
-        state.network.edges[place]["source"] = source
-        state.network.edges[place]["term"] = 0
-        state.network.edges[place]["weight"] = weights[source]
-    state.network.counts[2] = len(used)
-    state.network.bias[0, 0] = bias
-    return GatedPart(state.network, gate, column)
-
-
 @given(SEEDS)
 def test_an_open_gate_lets_its_part_through_and_a_closed_one_nothing(seed):
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=(2, 3, 4)) * (rng.random((2, 3, 4)) < 0.5)
     biases = rng.normal(size=(2, 3))
-    parts = [linear_part(c, g, weights[g, c], biases[g, c]) for g in (0, 1) for c in (0, 1, 2)]
-    network = compose_gated(parts, 3, 2)
+    sources = np.broadcast_to(np.arange(4), (2, 3, 4))
+    network = compose_gated(biases, sources, weights, 4)
     X = rng.normal(size=(10, 4))
     for gate in (0, 1):
         gates = np.zeros((10, 2))
@@ -399,75 +380,3 @@ def test_the_power_mean_equals_its_definition(seed):
         assert power_mean(errors, exponent) == pytest.approx(twin, rel=1e-9)
     assert (power_mean(errors, 8.0) >= errors.min(axis=1)).all()
     assert np.isfinite(power_mean(errors * 1e-150, 8.0)).all()  # where powers would overflow
-
-
-@given(SEEDS)
-def test_sources_are_the_most_correlated_nodes(seed):
-    rng = np.random.default_rng(seed)
-    states = rng.normal(size=(50, 6)) @ rng.normal(size=(6, 6))
-    targets = np.array([0, 3])
-    chosen = most_correlated(states, targets, 3)
-    for row, target in zip(chosen, targets, strict=True):
-        like = {
-            j: abs(np.corrcoef(states[:, j], states[:, target])[0, 1])
-            for j in range(6)
-            if j != target
-        }
-        best = sorted(like, key=lambda j: -like[j])[:3]
-        assert set(np.flatnonzero(row)) == set(best)
-    assert most_correlated(states, targets, 5).all()
-
-
-@given(SEEDS, st.integers(1, 12))
-def test_at_most_half_of_the_correlated_inputs_are_skipped(seed, skip):
-    rng = np.random.default_rng(seed)
-    states = rng.normal(size=(100, 5)) @ rng.normal(size=(5, 20)) + rng.normal(size=(100, 20))
-    chosen = most_correlated(states, np.arange(20), 6, skip=skip, n_inputs=16)  # four hidden nodes
-    for row, target in zip(chosen, range(20), strict=True):
-        like = {
-            j: abs(np.corrcoef(states[:, j], states[:, target])[0, 1])
-            for j in range(20)
-            if j != target
-        }
-        best = sorted(like, key=lambda j: -like[j])
-        if target < 16:
-            inputs = [j for j in best if j < 16]
-            related = [j for j in inputs if like[j] > np.sqrt(2 * np.log(16) / 100)]
-            passed = inputs[: min(skip, len(related) // 2)]
-            best = [j for j in best if j not in passed]
-        assert set(np.flatnonzero(row)) == set(best[:6])
-
-
-def untrained_l1(network, X, settings):
-    """Return an L1 without edges for a finished L0."""
-    return new_l1(fit_state_scaling(network, X, standardize=settings.standardize), X, settings, 0)
-
-
-def usable_for(l1, target):
-    """Return the states that the pathway of a target may grow from."""
-    path = next(path for path in l1.pathways if path.target == target)
-    return np.flatnonzero(path.network.usable)
-
-
-def test_neighbours_among_many_inputs_do_not_predict():
-    rng = np.random.default_rng(0)
-    smooth = np.cumsum(rng.normal(size=(400, 30)), axis=1)  # neighbours are similar
-    X = (smooth - smooth.mean(axis=0)) / smooth.std(axis=0)
-    network = new_state(30, 0, seed=0).network
-    own = PRESETS["default"].replace(sources=5, modes=1)
-    for near, distance in ((0.0, 1), (0.2, 3)):  # of 20 inputs beyond ten: four
-        usable = usable_for(untrained_l1(network, X, own.replace(near=near)), 15)
-        assert len(usable) == 5
-        assert abs(usable - 15).min() == distance
-    with pytest.raises(ValueError, match=r"near must be in \[0, 1\)"):
-        own.replace(near=1.0)
-
-
-def test_where_few_inputs_are_correlated_half_of_them_predict():
-    rng = np.random.default_rng(0)
-    X = np.repeat(rng.normal(size=(500, 10)), 7, axis=1) + 0.5 * rng.normal(size=(500, 70))
-    network = new_state(70, 0, seed=0).network
-    settings = PRESETS["default"].replace(sources=6, modes=1, near=0.9)
-    l1 = untrained_l1(network, X, settings)
-    for target in range(70):  # of six correlated inputs three are skipped
-        assert np.count_nonzero(usable_for(l1, target) // 7 == target // 7) == 3

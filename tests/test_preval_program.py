@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 from dirad.core.compose import index_gated_parts
-from dirad.inference import evaluate, node_states, respond
+from dirad.inference import evaluate, node_states
 from dirad.preval.expert import Expert
 from dirad.preval.program import CLUSTER_ERRORS, GATES, L0, RESIDUALS, expert_program, l0_program
 from dirad.preval.validation import prediction_error
@@ -50,17 +50,15 @@ def naive(one, X):
     evaluator, l1 = one.evaluator, one.l1
     states = l1.states.of(evaluator.scaling.standardize(X))
     errors = naive_errors_by_cluster(l1, states)
-    exponent = evaluator.error_exponent
+    exponent = l1.error_exponent
     score = np.mean(errors**-exponent, axis=1) ** (-1.0 / exponent)
     p = np.clip(one.l0_outputs(X), TINY, 1.0 - TINY)
     weight_l0, weight_errors = evaluator.evidence_weights
     logits = weight_l0 * np.log(p / (1.0 - p))
     if l1.clusters is not None and l1.clusters.cover(one.classes):
-        gates = respond(l1.clusters.network, states)
         share = errors**-exponent / (errors**-exponent).sum(axis=1, keepdims=True)
         for column, label in enumerate(one.classes):
             own = l1.clusters.classes == label
-            logits[:, column] += weight_l0 * np.log(np.maximum(gates[:, own].sum(axis=1), TINY))
             likely = np.maximum(share[:, own].sum(axis=1), TINY)
             logits[:, column] += weight_errors * np.log(likely)
     return score, np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
@@ -99,7 +97,8 @@ def test_details(kind, place):
     if l1.clusters is None:
         assert found[GATES].shape == (len(X), 0)
     else:
-        assert close(found[GATES], l1.clusters.weights(states))
+        powers = naive_errors_by_cluster(l1, states) ** -l1.error_exponent
+        assert close(found[GATES], powers / powers.sum(axis=1, keepdims=True))
     if isinstance(one, Expert):
         assert close(found[CLUSTER_ERRORS], naive_errors_by_cluster(l1, states))
     only = evaluate(program.only([RESIDUALS]), X)

@@ -6,7 +6,6 @@ import numpy as np
 
 from dirad.preval.choice import new_system
 from dirad.preval.learner import Learner
-from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.predictor import Predictor
 from dirad.preval.settings import PRESETS
 from experiments.reproduction.protocol import CLASSES, Setting, describe, images, learn_task
@@ -23,20 +22,17 @@ def measure_targets(n_inputs: int, n_samples: int, seed: int = 0) -> Row:
     X, y = planted(n_inputs, n_samples, seed)
     before = forget_peak()
     system = new_system(n_inputs, 2, PRESETS["default"], seed=seed, threads=1)
-    _, l0 = timed(lambda: system.learn(X, y))
+    _, learning = timed(lambda: system.learn(X, y))
     model = system.models[0]
     assert isinstance(model, Learner)
-    _, rest = timed(model.finish_phase)  # ends L0, finds the clusters, opens pathways
-    expert, seconds = timed(model.finish_phase)
-    assert expert is not None
+    expert, l0 = timed(model.finish)
+    _, seconds = timed(model.finish)  # L0 is done: what is left is L1 and its calibration
     held, l1 = peak_memory() - before, expert.l1
     assert l1 is not None
-    sketch = timed(lambda: LinearInputPredictor(X, model.settings.ridge))[1]
     return {
         "size": len(l1.targets),
         "modes": l1.n_clusters,
-        "L0": l0 + rest,
-        "sketch": sketch,
+        "L0": learning + l0 - seconds,
         "L1": seconds,
         "per_target": seconds / len(l1.targets),
         "look": shortest(lambda: expert.evaluate(X), TURNS) / len(X),

@@ -98,45 +98,41 @@ def average_activations(networks: Sequence[Network]) -> Network:
     return result
 
 
-class GatedPart(NamedTuple):
-    """A linear network of one output that contributes to a column while its gate is open."""
+def compose_gated(
+    bias: NDArray[np.float64],
+    sources: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    n_inputs: int,
+) -> Network:
+    """Return one network of linear functions that gates let through.
 
-    network: Network
-    gate: int
-    column: int  # of the outputs
-
-
-def compose_gated(parts: Sequence[GatedPart], n_outputs: int, n_gates: int) -> Network:
-    """Return one network whose inputs are those of the parts, followed by the gates.
-
-    A part without edges is a constant: an edge from its gate. Any other enters term 0 of a
-    modulatory node, whose term 1 is fed by the gate.
+    `bias` is (gates, outputs), `sources` and `weights` are (gates, outputs, edges), where a weight
+    of 0 is no edge. The network's inputs are those of the functions, then the gates. A function
+    without edges is a constant: an edge from its gate. Any other enters term 0 of a modulatory
+    node, whose term 1 is fed by the gate.
     """
-    n_inputs = parts[0].network.n_inputs
-    units, edges = [], []  # (bias of term 0), (source, term, weight)
-    for part in parts:
-        own = part.network.edges[part.network.edges["source"] >= 0]
-        gate, bias = n_inputs + part.gate, float(part.network.bias[0, 0])
-        output = 2 * part.column
-        if not len(own):
-            edges.append((gate, output, bias))
-            continue
-        unit = n_outputs + len(units)
-        units.append(bias)
-        edges += [(int(e["source"]), 2 * unit, float(e["weight"])) for e in own]
-        edges.append((gate, 2 * unit + 1, 1.0))
-        edges.append((n_inputs + n_gates + unit, output, 1.0))
-    n_units = n_outputs + len(units)
-    result = new_network(n_inputs + n_gates, n_outputs, LINEAR, n_units, len(edges))
-    rows = slice(n_outputs, n_units)
-    result.units["kind"][rows] = MODULATORY
-    result.units["output"][rows] = -1
-    result.units["gain"][rows] = GATE_GAIN
-    result.bias[rows, 0] = units
-    result.bias[rows, 1] = GATE_BIAS
-    for name, values in zip(("source", "term", "weight"), zip(*edges, strict=True), strict=True):
-        result.edges[name] = values
-    result.counts[N_UNITS], result.counts[N_EDGES] = n_units, len(edges)
+    n_gates, n_outputs = bias.shape
+    gate, output = np.nonzero((weights != 0).any(axis=2))
+    unit = n_outputs + np.arange(len(gate))
+    own, place = np.nonzero(weights[gate, output])
+    fixed_gate, fixed = np.nonzero(~(weights != 0).any(axis=2))
+    ones = np.ones(len(unit))
+    edges = [
+        (sources[gate, output][own, place], 2 * unit[own], weights[gate, output][own, place]),
+        (n_inputs + gate, 2 * unit + 1, ones),
+        (n_inputs + n_gates + unit, 2 * output, ones),
+        (n_inputs + fixed_gate, 2 * fixed, bias[fixed_gate, fixed]),
+    ]
+    n_units, n_edges = n_outputs + len(unit), sum(len(part[0]) for part in edges)
+    result = new_network(n_inputs + n_gates, n_outputs, LINEAR, n_units, n_edges)
+    result.units["kind"][unit] = MODULATORY
+    result.units["output"][unit] = -1
+    result.units["gain"][unit] = GATE_GAIN
+    result.bias[unit, 0] = bias[gate, output]
+    result.bias[unit, 1] = GATE_BIAS
+    for name, columns in zip(("source", "term", "weight"), zip(*edges, strict=True), strict=True):
+        result.edges[name] = np.concatenate(columns)
+    result.counts[N_UNITS], result.counts[N_EDGES] = n_units, n_edges
     return result
 
 

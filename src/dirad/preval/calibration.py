@@ -109,6 +109,11 @@ class Calibration(NamedTuple):
         return scores.total / scores.n / self.standard_error_of_mean(scores.rows)
 
     @property
+    def n_labelled(self) -> float:
+        """How many held-out samples had labels."""
+        return sum(n for label, (_, n) in self.label_errors.items() if label != RARE_CLASS_KEY)
+
+    @property
     def frequent(self) -> list[int]:
         """The classes of which many samples were held out."""
         return frequent_classes(self.label_errors)

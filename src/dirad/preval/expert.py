@@ -21,8 +21,8 @@ from dirad.preval.buffer import UNLABELLED
 from dirad.preval.calibration import Calibration
 from dirad.preval.input_units import CommonInputUnits, InputScaling
 from dirad.preval.linear_predictor import LinearInputPredictor
-from dirad.preval.posterior import ClassNLL, add_cluster_weights_and_errors, l0_class_nll
-from dirad.preval.predictor import Predictor
+from dirad.preval.posterior import ClassNLL, add_cluster_evidence, l0_class_nll
+from dirad.preval.predictor import MIN_ERROR, Predictor
 from dirad.preval.program import (
     BY_CLUSTER,
     CLUSTER_ERRORS,
@@ -39,10 +39,6 @@ from dirad.preval.validation import (
 )
 from dirad.program import OUTPUTS, SCORE, Program
 
-MIN_ERROR = 1e-12  # added to mean squared errors, whose logarithm is taken
-# The error of a sample counts as the likelihood error^(−n/2) of n normal errors of unknown
-# variance; beyond some 16 inputs errors are correlated, and more of them add no information.
-MAX_LIKELIHOOD_EXPONENT = 8.0
 GROWING_L0, GROWING_L1, PHASE_STABLE = "L0", "L1", "stable"  # phases of a model
 
 
@@ -85,13 +81,6 @@ class Evaluator:
         return {name: value for name, value in vars(self).items() if name != "program"}
 
     @property
-    def error_exponent(self) -> float:
-        """The power of the error by which clusters that predict better are more likely."""
-        if isinstance(self.predictor, LinearInputPredictor):
-            return MAX_LIKELIHOOD_EXPONENT
-        return min(MAX_LIKELIHOOD_EXPONENT, 0.5 * max(np.count_nonzero(self.predictor.is_input), 1))
-
-    @property
     def parts(self) -> ExpertParts:
         """What the program of the model is made of, where L1 was grown."""
         l1 = self.predictor
@@ -111,7 +100,7 @@ class Evaluator:
             if stats is None
             else largest_difference(stats.limits(self.settings.T_conf), self.settings.error),
             weights=self.evidence_weights,
-            exponent=self.error_exponent,
+            exponent=l1.error_exponent,
             cluster_columns=columns,
         )
 
@@ -150,14 +139,15 @@ class Evaluator:
         parts = None if isinstance(self.predictor, LinearInputPredictor) else self.parts
         if parts is None or parts.cluster_columns is None:
             return result
-        program = expert_program(parts, details=True).only([GATES, CLUSTER_ERRORS])
-        found = evaluate(program, X)
-        exponent = self.error_exponent if self.settings.score == BY_CLUSTER else None
+        found = evaluate(expert_program(parts, details=True).only([GATES, CLUSTER_ERRORS]), X)
         clusters = parts.l1.clusters
         assert clusters is not None  # it has columns
-        return add_cluster_weights_and_errors(
-            result, clusters, found[GATES], found[CLUSTER_ERRORS], exponent, self.classes
-        )
+        weights, likelihood = None, found[GATES]
+        if clusters.network is not None:
+            weights, likelihood = likelihood, None
+            if self.settings.score == BY_CLUSTER:
+                likelihood = softmax(-parts.exponent * np.log(found[CLUSTER_ERRORS]), axis=1)
+        return add_cluster_evidence(result, clusters, weights, likelihood, self.classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,6 +207,10 @@ class Expert:
     def calibration_with_labels(self) -> Calibration:
         """The calibration by which wrong answers are tested."""
         return self.calibration
+
+    def has_label_errors(self, least: int) -> bool:
+        """Has it answered so many labelled held-out samples?"""
+        return bool(self.classes) and self.calibration.n_labelled >= least
 
     def label_errors(self, label: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which labels y differ from the predicted ones; unlabelled samples do not."""

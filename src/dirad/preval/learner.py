@@ -1,11 +1,11 @@
 """A model that still learns its task; when it is done, it returns an `Expert`.
 
-Samples are collected, and L0 is trained on them, until the buffer is full or the task is over. Then
-L1 is trained on what was collected, and the held-out part of it calibrates the expert. Until then a
-linear predictor takes the place of L1, so that a change of task is detected early.
+Samples are collected, and L0 is trained on them, until the buffer is full or the task is over. As
+samples come in, L1 is fitted again to all that are there: the learner answers, and detects changes,
+by this `interim` expert, which is as a finished one is, but for the samples still to come.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,10 @@ from dirad.history import History
 from dirad.inference import respond
 from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT, UNLABELLED, Buffer
 from dirad.preval.calibration import MIN_CLASS_SHARE, Calibration, calibrate, label_errors_by_class
-from dirad.preval.expert import GROWING_L0, GROWING_L1, Evaluator, Expert, Scores, model_text
+from dirad.preval.exact_l1 import fit_exact_l1
+from dirad.preval.expert import GROWING_L0, Evaluator, Expert, Scores, model_text
 from dirad.preval.input_units import CommonInputUnits, InputScaling, fit_scaling
 from dirad.preval.l0 import L0Training, new_l0
-from dirad.preval.l1 import L1Training, new_l1
 from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.posterior import fit_evidence_weights, l0_class_nll
 from dirad.preval.predictor import Predictor, fit_state_scaling
@@ -28,16 +28,8 @@ from dirad.preval.validation import ErrorStats, error_stats, prediction_error
 
 STEPS_AT_ONCE = 1000  # of training, when a model is finished at once
 MIN_HELD_OUT = 20  # samples without which a learner is not calibrated
-REFIT_FACTOR = 1.25  # times as many samples, for which the linear predictor is fitted again
+REFIT_FACTOR = 1.5  # times as many samples, for which L1 is fitted again
 AnyPredictor = Predictor | LinearInputPredictor
-
-
-@dataclass
-class Early:
-    """What a learner detects changes with before L1 is trained."""
-
-    predictor: LinearInputPredictor
-    calibration: Calibration
 
 
 @dataclass(eq=False)
@@ -54,19 +46,14 @@ class Learner:
     scaling: InputScaling
     l0: L0Training
     inherited: int  # parameters of L0 that belong to the base
-    evidence_weights: tuple[float, float] = (1.0, 1.0)
-    early: Early | None = None
-    l1: L1Training | None = None  # once L0 is done
+    interim: Expert | None = None  # by which it answers, once it is calibrated
+    n_fitted: int = 0  # samples that this one was fitted to
+    has_stable_l0: bool = False  # was L0 stable then?
 
-    error_stats = None  # only experts have them
+    phase = GROWING_L0
 
     def __repr__(self) -> str:
         return model_text(self)
-
-    @property
-    def phase(self) -> str:
-        """What is trained: L0 or L1."""
-        return GROWING_L0 if self.l1 is None else GROWING_L1
 
     @property
     def network(self) -> Network:
@@ -86,26 +73,29 @@ class Learner:
     @property
     def is_calibrated(self) -> bool:
         """Can it tell whether samples are of its task?"""
-        return self.early is not None
+        return self.interim is not None
+
+    @property
+    def _known(self) -> Expert:
+        assert self.interim is not None, "a learner is asked only when it is calibrated"
+        return self.interim
 
     @property
     def calibration(self) -> Calibration:
-        """The distribution of the linear predictor's errors."""
-        assert self.early is not None, "a learner is asked only when it is calibrated"
-        return self.early.calibration
+        """The distribution of L1's errors."""
+        return self._known.calibration
+
+    @property
+    def l1(self) -> Predictor | None:
+        """L1 as it is now."""
+        return None if self.interim is None else self.interim.l1
+
+    @property
+    def error_stats(self) -> ErrorStats | None:
+        """The distribution of L1's errors on held-out samples, by node."""
+        return None if self.interim is None else self.interim.error_stats
 
     # ---------------------------------------------------------------- training
-
-    def add(self, X: NDArray, y: NDArray[np.int64], numbers: NDArray[np.int64]) -> None:
-        """Collect samples, with their numbers in the stream; not while L1 is trained."""
-        if self.l1 is not None:
-            return
-        self.buffer.add(X, y, numbers)
-        fitted = np.count_nonzero(~self.buffer.held_out)
-        if len(self.buffer) < self.settings.begin:
-            return
-        if self.early is None or fitted > REFIT_FACTOR * self.early.predictor.n:
-            self._fit_early()
 
     def label(
         self, numbers: NDArray[np.int64], y: NDArray[np.int64], threads: int = 1
@@ -114,8 +104,6 @@ class Learner:
 
         Returns how many samples were found, and the expert if training is over.
         """
-        if self.l1 is not None:
-            return 0, None
         found = self.buffer.label(numbers, y)
         y = self._taught_labels
         grown = len(y) and self.l0.grew_from_too_few_labels(y)
@@ -125,20 +113,25 @@ class Learner:
         """Take the training steps of one batch; return the expert if training is over."""
         if len(self.buffer) < self.settings.begin:
             return None
-        if self.l1 is not None:
-            return self._advance_l1(self.l1, self.settings.steps_per_batch, threads)
         self._advance_l0(self.settings.steps_per_batch)
         if self.buffer.full and self._l0_done:
-            return self._begin_l1()
+            return self.finish(threads)
+        n = int(np.count_nonzero(~self.buffer.held_out))
+        enough = np.count_nonzero(self.buffer.held_out) >= MIN_HELD_OUT
+        stable = self.l0.adaptation.stable
+        if enough and (n > REFIT_FACTOR * self.n_fitted or stable > self.has_stable_l0):
+            self.interim = replace(self._expert(threads), history=History())
+            self.n_fitted, self.has_stable_l0 = n, stable
         return None
 
-    def finish_phase(self, threads: int = 1) -> Expert | None:
-        """Train until the phase is over, with the samples at hand."""
-        if self.l1 is None:
-            return self._begin_l1()
-        while (expert := self._advance_l1(self.l1, STEPS_AT_ONCE, threads)) is None:
-            pass
-        return expert
+    def finish(self, threads: int = 1) -> Expert:
+        """Train L0 to the end with the samples at hand, and return the expert."""
+        taught = self._taught_labels
+        if len(taught) and self.l0.grew_from_too_few_labels(taught):
+            self._restart_l0()
+        while not self._l0_done:
+            self._advance_l0(STEPS_AT_ONCE)
+        return self._expert(threads)
 
     @property
     def _teaching(self) -> NDArray[np.bool_]:
@@ -178,45 +171,6 @@ class Learner:
         if self.base is None:
             self.scaling = fit_scaling(X, self.units.unit)
 
-    def _fit_early(self) -> None:
-        """Fit and calibrate the linear predictor."""
-        held = self.buffer.held_out
-        if np.count_nonzero(held) < MIN_HELD_OUT:
-            return
-        rest = self.buffer.X[~held]
-        self.units.fit_once(rest)
-        predictor = LinearInputPredictor(rest / self.units.unit, self.settings.ridge)
-        scores = self._evaluator(predictor).evaluate(self.buffer.X[self.buffer.calibration_mask])
-        self.early = Early(predictor, calibrate(scores.log_error, scores.group, 1))
-
-    def _begin_l1(self) -> Expert | None:
-        """Finish L0 and begin L1; return the expert at once where no L1 is grown."""
-        taught = self._taught_labels
-        if len(taught) and self.l0.grew_from_too_few_labels(taught):
-            self._restart_l0()
-        while not self._l0_done:
-            self._advance_l0(STEPS_AT_ONCE)
-        if not self.classes:
-            self._fit_scaling()  # without labels, training L0 has not done it
-        self._fit_evidence_weights(None)
-        fitted = ~self.buffer.held_out
-        X, y = self.buffer.X[fitted], self.buffer.y[fitted]
-        if self.settings.prediction != "grown":
-            ridge = float("inf") if self.settings.prediction == "mean" else self.settings.ridge
-            return self._expert(LinearInputPredictor(X / self.units.unit, ridge), None)
-        scaled = self.scaling.standardize(X)
-        states = fit_state_scaling(
-            self.network,
-            scaled,
-            standardize=self.settings.standardize,
-            input_scale=self.scaling.spread / self.units.unit,
-            earlier=self._earlier,
-        )
-        # Clusters are found within classes; an unlabelled sample is of the class that L0 predicts.
-        classes = np.where(y == UNLABELLED, self._labels(X), y)
-        self.l1 = new_l1(states, scaled, self.settings, self.seed, classes)
-        return None
-
     @property
     def _earlier(self) -> list[Predictor]:
         """The L1 networks that this one's may build on."""
@@ -224,28 +178,25 @@ class Learner:
             return []
         return [*self.base.l1.states.earlier, self.base.l1]
 
-    def _advance_l1(self, l1: L1Training, steps: int, threads: int) -> Expert | None:
-        held = self.buffer.held_out
-        l1.advance(self.scaling.standardize(self.buffer.X[~held]), steps, threads)
-        if not l1.stable:
-            return None
-        predictor = l1.finished()
-        X = self.scaling.standardize(self.buffer.X[self.buffer.calibration_mask])
-        errors = prediction_error(predictor.residuals(X), self.settings.error)
-        stats = error_stats(errors, self.settings.T_conf, self.settings.T_SV)
-        return self._expert(predictor, stats)
-
-    def _expert(self, predictor: AnyPredictor, stats: ErrorStats | None) -> Expert:
-        """Return the expert with this predictor, calibrated on held-out samples."""
+    def _expert(self, threads: int) -> Expert:
+        """Return an expert of the samples at hand, calibrated on those that are held out."""
+        if not self.classes:
+            self._fit_scaling()  # without labels, training L0 has not done it
+        network = self.network.copy()  # L0 may go on growing
+        predictor = self._fitted_predictor(network, threads)
+        stats = None
+        held_out = self.buffer.X[self.buffer.calibration_mask]
         if isinstance(predictor, Predictor):
-            self._fit_evidence_weights(predictor, stats)
-        evaluator = self._evaluator(predictor, stats, by_class=True)
-        chosen = self.buffer.calibration_mask
-        scores = evaluator.evaluate(self.buffer.X[chosen])
-        y = self.buffer.y[chosen]
+            residuals = predictor.residuals(self.scaling.standardize(held_out))
+            errors = prediction_error(residuals, self.settings.error)
+            stats = error_stats(errors, self.settings.T_conf, self.settings.T_SV)
+        evaluator = self._evaluator(network, predictor, stats)
+        evaluator = replace(evaluator, evidence_weights=self._evidence_weights(evaluator))
+        scores = evaluator.evaluate(held_out)
+        y = self.buffer.y[self.buffer.calibration_mask]
         wrong = (y != UNLABELLED) & (scores.label != y)
-        n_groups = max(len(self.classes), 1)
         counts = label_errors_by_class(wrong, y, self._taught_labels)
+        n_groups = max(len(self.classes), 1)
         calibration = calibrate(scores.log_error, scores.group, n_groups, counts)
         return Expert(
             self.number,
@@ -258,46 +209,61 @@ class Learner:
             self.base,
         )
 
-    def _fit_evidence_weights(
-        self, predictor: Predictor | None, stats: ErrorStats | None = None
-    ) -> None:
-        """Make probabilities as high as answers are right on held-out samples."""
+    def _fitted_predictor(self, network: Network, threads: int) -> AnyPredictor:
+        """Return L1, or the ridge regression or mean that takes its place in an ablation."""
+        fitted = ~self.buffer.held_out
+        X, y = self.buffer.X[fitted], self.buffer.y[fitted]
+        if self.settings.prediction != "sparse":
+            ridge = float("inf") if self.settings.prediction == "mean" else self.settings.ridge
+            return LinearInputPredictor(X / self.units.unit, ridge)
+        scaled = self.scaling.standardize(X)
+        states = fit_state_scaling(
+            network,
+            scaled,
+            standardize=self.settings.standardize,
+            input_scale=self.scaling.spread / self.units.unit,
+            earlier=self._earlier,
+        )
+        # Clusters are found within classes; an unlabelled sample is of the class that L0 predicts.
+        unlabelled = y == UNLABELLED
+        if unlabelled.any():
+            y = np.where(unlabelled, self._labels(X), y)
+        return fit_exact_l1(states, scaled, self.settings, self.seed, y, threads)
+
+    def _evidence_weights(self, evaluator: Evaluator) -> tuple[float, float]:
+        """Return the weights that make probabilities as high as answers are right."""
         held = self.buffer.held_out & np.isin(self.buffer.y, self.classes)
         if not held.any() or len(self.classes) < 2:
-            return
-        X = self.buffer.X[held]
-        if predictor is None:
-            evidence = l0_class_nll(self.l0_outputs(X))
-        else:
-            evidence = self._evaluator(predictor, stats).class_nll(X)
+            return evaluator.evidence_weights
+        evidence = evaluator.class_nll(self.buffer.X[held])
         columns = np.array([self.classes.index(code) for code in self.buffer.y[held]], np.int64)
-        self.evidence_weights = fit_evidence_weights(evidence, columns)
+        return fit_evidence_weights(evidence, columns)
 
     def _evaluator(
-        self,
-        predictor: AnyPredictor,
-        stats: ErrorStats | None = None,
-        by_class: bool = False,
+        self, network: Network, predictor: AnyPredictor, stats: ErrorStats | None
     ) -> Evaluator:
         return Evaluator(
             self.settings,
-            self.network,
+            network,
             self.l0.first_output,
             tuple(self.classes),
             self.scaling,
             self.units,
             predictor,
-            self.evidence_weights,
+            (1.0, 1.0),
             stats,
-            by_class,
+            by_class=True,
         )
 
     # ---------------------------------------------------------------- answers
 
     def evaluate(self, X: NDArray) -> Scores:
-        """Return the scores of samples by the linear predictor and L0."""
-        assert self.early is not None, "a learner is asked only when it is calibrated"
-        return self._evaluator(self.early.predictor).evaluate(X)
+        """Return the scores of samples by the interim expert."""
+        return self._known.evaluate(X)
+
+    def conflicted(self, X: NDArray) -> NDArray[np.bool_]:
+        """Return which of L0's nodes are conflicted, per sample: (samples, nodes of L0)."""
+        return self._known.conflicted(X)
 
     def network_inputs(self, X: NDArray) -> NDArray[np.float64]:
         """Return inputs as the networks see them."""
@@ -310,7 +276,7 @@ class Learner:
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's probability of each class, also before the learner is calibrated."""
-        return softmax(-l0_class_nll(self.l0_outputs(X)).combined(self.evidence_weights), axis=1)
+        return softmax(-l0_class_nll(self.l0_outputs(X)).answers, axis=1)
 
     def _labels(self, X: NDArray) -> NDArray[np.int64]:
         """Return the class that L0 predicts, or UNLABELLED where it has none."""
@@ -345,34 +311,25 @@ class Learner:
         # Of the very first samples none is held out: an L0 that began with them learned them all.
         few = MIN_SAMPLES_TO_HOLD_OUT
         apart = self.settings.begin > few or self.l0.labels_at_start > few
-        held = np.count_nonzero(self.buffer.held_out & self.buffer.labelled)
-        return apart and bool(self.classes) and bool(held >= MIN_HELD_OUT)
+        known = self.interim
+        return apart and known is not None and known.has_label_errors(MIN_HELD_OUT)
 
     @property
     def calibration_with_labels(self) -> Calibration:
-        """The calibration by which wrong answers are tested: with the errors that L0 makes now.
-
-        Its earlier errors are no reference for the next batch: L0 improves while it is trained, it
-        is regrown, and without any signal it may come to prefer another class. Held-out samples
-        and the next batch are exchangeable for it at any time.
-        """
+        """The calibration by which wrong answers are tested."""
+        if self._has_enough_held_out:
+            return self.calibration
         held = self.buffer.held_out & self.buffer.labelled
-        X, y = self.buffer.X[held], self.buffer.y[held]
-        wrong = self.label_errors(self._labels(X), y)
-        counts = label_errors_by_class(wrong, y, self._taught_labels)
+        y = self.buffer.y[held]
+        counts = label_errors_by_class(self.label_errors(y, y), y, self._taught_labels)
         return self.calibration._replace(label_errors=counts)
 
     @property
     def n_parameters(self) -> int:
         """Every number that the model keeps, but for its samples."""
-        total = self.network.n_parameters + 2 * self.network.n_inputs - self.inherited
-        total += len(self.evidence_weights)
-        if self.early is not None:
-            total += self.early.predictor.n_parameters + self.early.calibration.n_stored
-        if self.l1 is not None:
-            total += self.l1.n_parameters
-            total += 0 if self.l1.clusters is None else self.l1.clusters.n
-        return total
+        if self.interim is not None:
+            return self.interim.n_parameters
+        return self.network.n_parameters + 2 * self.network.n_inputs - self.inherited
 
 
 def new_learner(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
 from dirad.preval.clusters import Clusters
 
@@ -36,22 +36,22 @@ def l0_class_nll(outputs: NDArray) -> ClassNLL:
     return ClassNLL(answers, np.zeros(answers.shape))
 
 
-def add_cluster_weights_and_errors(
+def add_cluster_evidence(
     l0: ClassNLL,
     clusters: Clusters,
-    weights: NDArray,
-    errors: NDArray,
-    exponent: float | None,
+    weights: NDArray | None,
+    likelihood: NDArray | None,
     classes: Sequence[int],
 ) -> ClassNLL:
-    """Add the mixture weights and, given an exponent, the prediction errors of clusters."""
-    share = clusters.by_class(weights, classes)
-    answers = l0.answers - np.log(np.maximum(share, MIN_PROBABILITY))
-    if exponent is None:
-        return ClassNLL(answers, l0.errors)
-    likelihood = softmax(-exponent * np.log(errors), axis=1)
-    share = clusters.by_class(likelihood, classes)
-    return ClassNLL(answers, -np.log(np.maximum(share, MIN_PROBABILITY)))
+    """Add what speaks for the clusters: weights of a gating network, their prediction errors."""
+    answers, missed = l0
+    if weights is not None:
+        share = clusters.sum_by_class(weights, classes)
+        answers = answers - np.log(np.maximum(share, MIN_PROBABILITY))
+    if likelihood is not None:
+        share = clusters.sum_by_class(likelihood, classes)
+        missed = -np.log(np.maximum(share, MIN_PROBABILITY))
+    return ClassNLL(answers, missed)
 
 
 def fit_evidence_weights(evidence: ClassNLL, columns: NDArray[np.int64]) -> tuple[float, float]:

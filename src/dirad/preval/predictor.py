@@ -1,18 +1,28 @@
 """A finished L1: it predicts the states of L0's nodes, and never changes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import softmax
 
-from dirad.core.compose import N_PARAMETERS_PER_GATE
+from dirad.core.compose import N_PARAMETERS_PER_GATE, index_gated_parts
 from dirad.core.network import Network
 from dirad.immutable import shared
 from dirad.inference import node_states, respond
 from dirad.preval.clusters import Clusters
 from dirad.preval.connectivity import is_output, live_nodes
+
+MIN_ERROR = 1e-12  # added to mean squared errors, whose logarithm is taken
+MIN_HIDDEN_SPREAD = 0.1  # of a hidden node, as a share of the root mean square of all
+# The error of a sample counts as the likelihood error^(−n/2) of n normal errors of unknown
+# variance; beyond some 16 inputs errors are correlated, and more of them add no information.
+MAX_LIKELIHOOD_EXPONENT = 8.0
+NOTHING = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,8 @@ def fit_state_scaling(
         low, span = states.mean(axis=0), states.std(axis=0)
     else:
         low, span = states.min(axis=0), np.ptp(states, axis=0)
+    if standardize and hidden.any():  # a rare event of a node must not count as a thousand spreads
+        span = np.maximum(span, MIN_HIDDEN_SPREAD * np.sqrt(np.mean(span[hidden] ** 2)))
     offset = np.where(hidden, low, 0.0)
     spread = np.where(hidden & (span > 0), span, 1.0)
     if input_scale is not None:
@@ -88,10 +100,9 @@ class Predictor:
     targets: NDArray[np.int64]  # columns of the states that are predicted
     network: Network | None  # states (and mixture weights) -> targets; None where none is predicted
     clusters: Clusters | None
-    steps_taken: list[int]  # by each pathway in training
-    learning_curves: tuple[
-        NDArray, NDArray, NDArray
-    ]  # per step: mean squared error, edges, hidden nodes
+    steps_taken: list[int] = field(default_factory=list)  # by each pathway in training
+    # Per step of training: mean squared error, edges, hidden nodes; empty where L1 was solved for.
+    learning_curves: tuple[NDArray, NDArray, NDArray] = (NOTHING, NOTHING, NOTHING)
 
     @property
     def nodes(self) -> NDArray[np.int64]:
@@ -108,13 +119,52 @@ class Predictor:
         """Clusters that have pathways of their own; 1 where there are none."""
         return 1 if self.clusters is None else self.clusters.n
 
+    @property
+    def error_exponent(self) -> float:
+        """The power of the error by which clusters that predict better are more likely."""
+        return min(MAX_LIKELIHOOD_EXPONENT, 0.5 * max(np.count_nonzero(self.is_input), 1))
+
     def scaled_predictions(self, states: NDArray) -> NDArray[np.float64]:
         """Return the predicted states of the targets, scaled: (samples, targets)."""
         if self.network is None:
             return np.zeros((len(states), 0))
-        if self.clusters is not None:
-            states = np.hstack([states, self.clusters.weights(states)])
-        return respond(self.network, states)
+        if self.clusters is None:
+            return respond(self.network, states)
+        if self.clusters.network is not None:
+            weights = respond(self.clusters.network, states)
+            return respond(self.network, np.hstack([states, weights]))
+        by_cluster = self.cluster_predictions(states)
+        weights = self.cluster_weights(states, by_cluster)
+        return np.einsum("ck,ckt->ct", weights, by_cluster)
+
+    def cluster_predictions(self, states: NDArray) -> NDArray[np.float64]:
+        """Return what each cluster predicts: (samples, clusters, targets)."""
+        weights, bias = self._cluster_weights
+        found = (weights @ states.T).T + bias
+        return found.reshape(len(states), self.n_clusters, len(self.targets))
+
+    def cluster_weights(self, states: NDArray, predicted: NDArray) -> NDArray[np.float64]:
+        """Return how likely each cluster is, given its prediction errors: (samples, clusters)."""
+        inputs = self.is_input
+        actual = states[:, None, self.targets[inputs]]
+        errors = ((predicted[:, :, inputs] - actual) ** 2).mean(axis=2) + MIN_ERROR
+        return softmax(-self.error_exponent * np.log(errors), axis=1)
+
+    @cached_property
+    def _cluster_weights(self) -> tuple[csr_array, NDArray[np.float64]]:
+        """The weights (clusters · targets, states) and biases of all clusters' predictions."""
+        assert self.network is not None
+        parts = index_gated_parts(self.network, self.n_clusters)
+        unit, bias = parts.unit.T.ravel(), parts.constant.T.ravel().copy()
+        grown = np.flatnonzero(unit >= 0)
+        bias[grown] = self.network.bias[unit[grown], 0]
+        row = np.full(len(self.network.units), -1)
+        row[unit[grown]] = grown
+        edges = self.network.edges
+        edges = edges[(edges["source"] >= 0) & (edges["term"] % 2 == 0)]
+        edges = edges[row[edges["term"] // 2] >= 0]
+        place = row[edges["term"] // 2], edges["source"]
+        return csr_array((edges["weight"], place), shape=(len(bias), self.states.n)), bias
 
     def predictions(self, X: NDArray) -> NDArray[np.float64]:
         """Return the predicted states of the targets in L0's own units: (samples, targets)."""
@@ -147,7 +197,7 @@ class Predictor:
         if self.clusters is not None:
             hidden = 0 if self.network is None else self.network.n_hidden
             repeated = N_PARAMETERS_PER_GATE * max(hidden - 1, 0)
-            if self.clusters.n > 1:
+            if self.clusters.n > 1 and self.clusters.network is not None:
                 networks.append(self.clusters.network)
         scaling = 2 * int(np.count_nonzero(self.states.spread != 1.0))
         return sum(network.n_parameters for network in networks) + scaling - repeated

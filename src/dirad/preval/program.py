@@ -64,25 +64,21 @@ def expert_program(parts: ExpertParts, *, details: bool = False) -> Program:
     l0 = builder.attach(parts.l0, bounded)
     l1 = parts.l1
     states = _states(builder, l1, l0, inputs, bounded)
-    gates = _gates(builder, l1, states)
-    results = {L0: _from(l0.outputs, parts.first_output), GATES: gates}
     target_states = states.take(l1.targets)
-    if parts.score == BY_CLUSTER and l1.clusters is not None and l1.network is not None:
-        paths = index_gated_parts(l1.network, l1.clusters.n)
-        predicted = _cluster_predictions(l1.network, paths, states)
-        if details:  # the pathways become values, for the clusters and for the gated predictions
-            own = builder.linear(predicted)
-            predicted = own.sums
-            gated = _mixture_predictions(builder, l1.network, paths, joined(states, gates), own)
-            results[RESIDUALS] = builder.linear(_minus(gated, target_states))
-        columns = np.tile(np.arange(len(l1.targets)), l1.clusters.n)
-        rows = _minus(predicted, target_states.take(columns))
+    results = {L0: _from(l0.outputs, parts.first_output)}
+    if parts.score == BY_CLUSTER and l1.clusters is not None and not details:
+        rows = _minus(_cluster_predictions(l1, states), _repeated(target_states, l1.clusters.n))
+        errors = _mean_squared_input_errors(builder, l1, rows)
+        gates = _gates(builder, l1, states, errors)
     else:
-        rows = _minus(_predicted(builder, l1, states, gates).sums, target_states)
+        gates, errors, predicted = _predicted(builder, l1, states)
+        rows = _minus(predicted, target_states)
         if details:
             results[RESIDUALS] = builder.linear(rows)
             rows = results[RESIDUALS].sums
-    errors = results[CLUSTER_ERRORS] = _mean_squared_input_errors(builder, l1, rows)
+        if parts.score != BY_CLUSTER or l1.clusters is None:
+            errors = _mean_squared_input_errors(builder, l1, rows)
+    results |= {GATES: gates, CLUSTER_ERRORS: errors}
     answers = {
         OUTPUTS: _probabilities(builder, parts, l0, gates, errors),
         SCORE: _novelty_score(builder, parts, rows, errors),
@@ -146,25 +142,38 @@ def _states_with_earlier_predictions(
 def _input_predictions(builder: Builder, l1: Predictor, states: Signals) -> Signals:
     """Return the prediction of every input; 0 where there is none."""
     result = silent(l1.states.network.n_inputs)
-    gates = _gates(builder, l1, states)
-    inputs = _predicted(builder, l1, states, gates).times(l1.states.spread[l1.targets])
+    predicted = builder.linear(_predicted(builder, l1, states)[2])
+    inputs = predicted.times(l1.states.spread[l1.targets])
     for column, own in zip(result, inputs.take(l1.is_input), strict=True):
         column[l1.nodes[l1.is_input]] = own
     return result
 
 
-def _predicted(builder: Builder, l1: Predictor, states: Signals, gates: Signals) -> Signals:
-    """Return the prediction of each target."""
-    if l1.network is None:
-        return silent(0)
-    return builder.attach(l1.network, joined(states, gates)).outputs
+def _predicted(builder: Builder, l1: Predictor, states: Signals) -> tuple[Signals, Signals, Sums]:
+    """Return mixture weights and errors of the clusters, and the prediction of each target."""
+    if l1.network is None or l1.clusters is None:
+        outputs = silent(0)
+        if l1.network is not None:
+            outputs = builder.attach(l1.network, states).outputs
+        return silent(0), silent(0), outputs.sums
+    own = builder.linear(_cluster_predictions(l1, states))
+    actual = _repeated(states.take(l1.targets), l1.clusters.n)
+    errors = _mean_squared_input_errors(builder, l1, _minus(own.sums, actual))
+    gates = _gates(builder, l1, states, errors)
+    return gates, errors, _mixture_predictions(builder, l1, joined(states, gates), own)
 
 
-def _gates(builder: Builder, l1: Predictor, states: Signals) -> Signals:
-    """Return the mixture weight of each cluster; nothing where there are no clusters."""
-    if l1.clusters is None:
-        return silent(0)
-    return builder.attach(l1.clusters.network, states).outputs
+def _gates(builder: Builder, l1: Predictor, states: Signals, errors: Signals) -> Signals:
+    """Return the mixture weight of each cluster: the better it predicts, the higher."""
+    assert l1.clusters is not None
+    if l1.clusters.network is not None:
+        return builder.attach(l1.clusters.network, states).outputs
+    logs = builder.block(Transfer.LOGARITHM, errors.sums, constant=TINY)
+    return builder.pooling(Transfer.SOFTMAX, builder.linear(logs.times(-l1.error_exponent).sums))
+
+
+def _repeated(signals: Signals, times: int) -> Signals:
+    return signals.take(np.tile(np.arange(len(signals.value)), times))
 
 
 def _minus(sums: Sums, signals: Signals) -> Sums:
@@ -176,11 +185,17 @@ def _minus(sums: Sums, signals: Signals) -> Sums:
     return weighted(sums.bias, row[order], sources.take(order), weight[order])
 
 
-def _cluster_predictions(network: Network, paths: GatedPartIndex, states: Signals) -> Sums:
+def _gated_parts(l1: Predictor) -> tuple[Network, GatedPartIndex]:
+    assert l1.network is not None
+    return l1.network, index_gated_parts(l1.network, l1.n_clusters)
+
+
+def _cluster_predictions(l1: Predictor, states: Signals) -> Sums:
     """Return the prediction of each cluster by itself, as if only its gate were open.
 
     One row per cluster and target: all targets of the first cluster, of the second, and so on.
     """
+    network, paths = _gated_parts(l1)
     unit, bias = paths.unit.T.ravel(), paths.constant.T.ravel().copy()
     grown = np.flatnonzero(unit >= 0)
     own = InEdges(network).sums(states, unit[grown], 0)
@@ -188,10 +203,9 @@ def _cluster_predictions(network: Network, paths: GatedPartIndex, states: Signal
     return weighted(bias, grown[own.row], plain(own.source), own.weight)
 
 
-def _mixture_predictions(
-    builder: Builder, network: Network, paths: GatedPartIndex, sources: Signals, own: Signals
-) -> Sums:
+def _mixture_predictions(builder: Builder, l1: Predictor, sources: Signals, own: Signals) -> Sums:
     """Return the gated prediction of each target; `own` are the clusters' predictions."""
+    network, paths = _gated_parts(l1)
     edges = InEdges(network)
     unit = paths.unit.T.ravel()
     grown = unit >= 0
@@ -246,14 +260,15 @@ def _probabilities(
         return builder.pooling(Transfer.SHARE, warm)
     of_l0, of_errors = parts.weights
     evidence = [logits.times(of_l0)]
-    if parts.cluster_columns is not None:
-        evidence.append(_class_logs(builder, parts.cluster_columns, gates, len(own)).times(of_l0))
-        if parts.score == BY_CLUSTER:
+    columns, clusters = parts.cluster_columns, parts.l1.clusters
+    if columns is not None and clusters is not None:
+        if clusters.network is not None:
+            evidence.append(_class_logs(builder, columns, gates, len(own)).times(of_l0))
             logs = builder.block(Transfer.LOGARITHM, errors.sums, constant=TINY)
             powers = builder.linear(logs.times(-parts.exponent).sums)
-            shares = builder.pooling(Transfer.SOFTMAX, powers)
-            logs = _class_logs(builder, parts.cluster_columns, shares, len(own))
-            evidence.append(logs.times(of_errors))
+            gates = builder.pooling(Transfer.SOFTMAX, powers)
+        if clusters.network is None or parts.score == BY_CLUSTER:
+            evidence.append(_class_logs(builder, columns, gates, len(own)).times(of_errors))
     row = np.tile(np.arange(len(own)), len(evidence))
     order = np.argsort(row, kind="stable")
     parts_of = joined(*evidence).take(order)

@@ -6,14 +6,12 @@ from typing import Any
 from dirad.params import Params, check_constants, preset, replaced
 from dirad.preval.connectivity import CONNECTIVITY
 
-MIN_SAMPLES_FOR_FULL_DECAY = (
-    1600  # samples from which the weight decay of L0 and gating network is full
-)
+MIN_SAMPLES_FOR_FULL_DECAY = 1600  # samples from which the weight decay of L0 is full
 CHOICES = {
     "connectivity": CONNECTIVITY,
     "error": ("squared", "absolute"),
     "models": ("separate", "shared"),
-    "prediction": ("grown", "linear", "mean"),
+    "prediction": ("sparse", "linear", "mean"),
     "score": ("squared", "modes", "conflicts"),
 }
 
@@ -29,14 +27,12 @@ class Settings:
     connectivity: str = "strict"  # which nodes may predict which
     error: str = "squared"  # E: (prediction − state)², or its absolute value
     T_CP: float = 0.10  # T_CP: mean error below which a node is confidently predicted
-    modes: int = 0  # ours: most clusters of a class, each with its own pathways; 0: none
+    modes: int = 1  # ours: most clusters of a class, each with predictors of its own
     mode_samples: int = 80  # ours: least average number of samples per cluster
-    sources: int = 0  # ours: a pathway selects from this many most correlated nodes; 0: all
-    near: float = 0.0  # ours: closest inputs that predict no input, per input beyond 2·sources
-    gates: Params = field(default_factory=lambda: preset("default"))  # ours: gating network
-    prediction: str = "grown"  # ours: L1, or in its place "linear" regression or the "mean"
+    near: float = 0.0  # ours: closest inputs that predict no input, per input beyond 200
+    prediction: str = "sparse"  # ours: L1, or in its place "linear" regression or the "mean"
     score: str = "squared"  # ours: error that routes samples; "modes": of each cluster by itself
-    ridge: float = 0.0  # ours: penalty on squared weights of pathways, for standardized inputs
+    ridge: float = 0.0  # ours: added to the variances from which L1's weights are solved for
 
     # --- validation
     T_conf: float = 1.5  # T_conf: a node is conflicted above μ + T_conf·σ
@@ -87,45 +83,20 @@ def weight_decay_for(params: Params, n_samples: int) -> float:
     return params.prior * min(1.0, n_samples / MIN_SAMPLES_FOR_FULL_DECAY)
 
 
-# Gates that are almost constant would have tiny spreads, by which L1 would divide.
 WITHOUT_GATES = preset("default", gates=False, edge_price=0.0, shared_nodes=0)
 
 PRESETS: dict[str, Settings] = {
     "paper": Settings(),
     "default": Settings(
         l0=WITHOUT_GATES.replace(max_edges=200, prior=20.0, settle_steps=1500, max_steps=6000),
-        l1=WITHOUT_GATES.replace(
-            cost="squared",
-            gamma=0.02,
-            max_edges=12,
-            interval=10,
-            growth_rate=0.5,
-            significance=30.0,
-            overshoot=1.0,
-            swaps=0,
-            breadth=0,
-            product_order=1,
-            settle_steps=100,
-        ),
+        l1=Params(max_edges=12),
         connectivity="apart",
         error="absolute",
-        modes=12,
-        sources=100,
+        modes=20,
+        mode_samples=60,
         near=0.025,
         score="modes",
-        gates=WITHOUT_GATES.replace(
-            max_edges=60,
-            prior=30.0,
-            significance=10.0,
-            growth_rate=0.25,
-            overshoot=1.0,
-            swaps=0,
-            product_order=1,
-            growth_batch=2000,
-            settle_steps=400,
-            max_steps=3000,
-        ),
-        ridge=0.3,
+        ridge=0.4,
         standardize=True,
         buffer_size=10_000,
         begin=200,

@@ -220,11 +220,10 @@ class System:
         model = self.model(number)
         if isinstance(model, Expert):
             return
-        before, was_calibrated = model.phase, model.is_calibrated
-        model.add(X[chosen], y[chosen], self.journal.samples + chosen)
-        if not was_calibrated:
+        model.buffer.add(X[chosen], y[chosen], self.journal.samples + chosen)
+        if not model.is_calibrated:
             model.group = self._find_group(model)
-        self._after_training(model, before, model.advance(self.threads))
+        self._replace_by(model, model.advance(self.threads))
 
     def _find_group(self, model: Learner) -> int:
         """Return the group of an older model with the same inputs and other labels, or its own."""
@@ -240,17 +239,14 @@ class System:
         self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
         total = 0
         for model in self.learners:
-            before = model.phase
             found, expert = model.label(numbers, y, self.threads)
             total += found
-            self._after_training(model, before, expert)
+            self._replace_by(model, expert)
         return total
 
-    def _after_training(self, model: Learner, before: str, expert: Expert | None) -> None:
-        """Record a change of phase; put the expert in the place of a learner that is done."""
+    def _replace_by(self, model: Learner, expert: Expert | None) -> None:
+        """Put the expert, if training is over, in the place of the learner."""
         if expert is None:
-            if model.phase != before:
-                self.journal.record("L0 stable", model.number, events.network_sizes(model))
             return
         self.models[self.models.index(model)] = expert
         self.journal.record("stable", model.number, events.network_sizes(expert))
@@ -289,11 +285,7 @@ class System:
 
     def _complete(self, model: Learner) -> None:
         """Finish the training of a model with the samples at hand."""
-        expert = None
-        while expert is None:
-            before = model.phase
-            expert = model.finish_phase(self.threads)
-            self._after_training(model, before, expert)
+        self._replace_by(model, model.finish(self.threads))
 
     def finish(self, X: NDArray, y: NDArray[np.int64]) -> None:
         """Finish the training of all models now; X and y are the rest of the stream, if any."""

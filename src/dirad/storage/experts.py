@@ -8,7 +8,7 @@ import numpy as np
 from dirad.growth.adapt import Adaptation
 from dirad.params import Params
 from dirad.preval.calibration import N_QUANTILES, Calibration
-from dirad.preval.clusters import Clusters, ClusterTraining
+from dirad.preval.clusters import Clusters
 from dirad.preval.expert import Evaluator
 from dirad.preval.input_units import CommonInputUnits, InputScaling
 from dirad.preval.l1 import L1Training, Pathway
@@ -30,7 +30,6 @@ from dirad.storage.composites import (
     without_init,
 )
 from dirad.storage.networks import (
-    ADAPTATION,
     HISTORY,
     INT,
     PARAMS,
@@ -45,7 +44,7 @@ COUNT = Int(0)
 SETTINGS = Shared(
     Object(
         Settings,
-        options_of(Settings, CHOICES, dict.fromkeys(("l0", "l1", "gates"), PARAMS)),
+        options_of(Settings, CHOICES, dict.fromkeys(("l0", "l1"), PARAMS)),
     )
 )
 UNITS = Shared(Object(without_init(CommonInputUnits), {"_unit": Maybe(Array(REAL, "inputs"))}))
@@ -85,12 +84,17 @@ STATES = Object(
 
 def check_clusters(clusters: Clusters) -> None:
     """Refuse a gating network of other clusters."""
-    must(clusters.network.n_outputs == clusters.n >= 1, "clusters are missing")
+    gated = clusters.n if clusters.network is None else clusters.network.n_outputs
+    must(gated == clusters.n >= 1, "clusters are missing")
 
 
 CLUSTERS = Object(
     Clusters,
-    {"network": SHARED_NETWORK, "classes": Array(INT, "clusters"), "history": HISTORY},
+    {
+        "network": Maybe(SHARED_NETWORK),
+        "classes": Array(INT, "clusters"),
+        "history": Maybe(HISTORY),
+    },
     check_clusters,
 )
 
@@ -107,7 +111,8 @@ def check_predictor(l1: Predictor) -> None:
     clusters, states = 0, l1.states.n
     if l1.clusters is not None:
         clusters = l1.clusters.n
-        must(l1.clusters.network.n_inputs == states, "the gating network reads other states")
+        gating = l1.clusters.network
+        must(gating is None or gating.n_inputs == states, "the gating network reads other states")
     if l1.network is not None:
         must(l1.network.n_inputs == states + clusters, "its network reads other states")
         must(l1.network.n_outputs == len(l1.targets), "its network predicts other nodes")
@@ -138,7 +143,7 @@ class Pathways(Codec):
     def pack(self, value: Sequence[Pathway], store: ArrayStore, path: str) -> dict:
         distinct = list(dict.fromkeys(one.adaptation.params for one in value))
         which = {params: i for i, params in enumerate(distinct)}
-        numbers = [(one.target, one.cluster, which[one.adaptation.params]) for one in value]
+        numbers = [(one.target, 0, which[one.adaptation.params]) for one in value]
         table = np.array(numbers, INT).reshape(len(value), 3)
         return {
             "numbers": Array(INT, "n", 3).pack(table, store, f"{path}/numbers"),
@@ -156,41 +161,18 @@ class Pathways(Codec):
         which = numbers[:, 2]
         must(((which >= 0) & (which < len(params))).all(), f"{path}: some have no constants")
         return [
-            Pathway(target, cluster, Adaptation(state, params[place]))
-            for (target, cluster, place), state in zip(numbers.tolist(), states, strict=True)
+            Pathway(target, Adaptation(state, params[place]))
+            for (target, _, place), state in zip(numbers.tolist(), states, strict=True)
         ]
-
-
-def check_cluster_training(clusters: ClusterTraining) -> None:
-    """Refuse samples of clusters that are not there."""
-    must(clusters.adaptation.state.network.n_outputs == clusters.n >= 1, "clusters are missing")
-    assigned = clusters.assigned
-    must(((assigned >= 0) & (assigned < clusters.n)).all(), "a sample is of no cluster")
-
-
-CLUSTER_TRAINING = Object(
-    ClusterTraining,
-    {
-        "assigned": Array(INT, "samples"),
-        "classes": Array(INT, "clusters"),
-        "adaptation": ADAPTATION,
-        "history": HISTORY,
-    },
-    check_cluster_training,
-)
 
 
 def check_l1_training(l1: L1Training) -> None:
     """Refuse pathways that could not be trained further."""
     check_targets(l1)
-    if l1.clusters is not None:
-        gating = l1.clusters.adaptation.state.network
-        must(gating.n_inputs == l1.states.n, "the gating network reads other states")
     must(bool(l1.pathways), "there is no pathway")
-    for target, cluster, adaptation in l1.pathways:
+    for target, adaptation in l1.pathways:
         network = adaptation.state.network
         must(0 <= target < len(l1.states.nodes), "a pathway has no target")
-        must(0 <= cluster < l1.n_clusters, "a pathway has no cluster")
         must((network.n_inputs, network.n_outputs) == (l1.states.n, 1), "a pathway reads others")
     must(len(l1.histories) == len(l1.pathways), "a pathway has no history")
 
@@ -202,7 +184,6 @@ L1_TRAINING = Object(
         "seed": COUNT,
         "states": STATES,
         "targets": Array(INT, "targets"),
-        "clusters": Maybe(CLUSTER_TRAINING),
         "pathways": Pathways(),
         "histories": Columns(HISTORY),
         "step": COUNT,

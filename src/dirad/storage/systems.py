@@ -11,14 +11,14 @@ from dirad.preval.calibration import ScoreSum
 from dirad.preval.choice import ContinualSystem
 from dirad.preval.duplicates import Agreement
 from dirad.preval.events import KNOWN, LEARNING, MIXED, NEW, Journal, ModelEvent, Report
-from dirad.preval.expert import Expert
+from dirad.preval.expert import PHASE_STABLE, Expert
 from dirad.preval.l0 import L0Training
-from dirad.preval.learner import Early, Learner
+from dirad.preval.learner import Learner
 from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.paper import PaperSystem
 from dirad.preval.paper_model import PaperExpert, PaperLearner
 from dirad.preval.system import System
-from dirad.storage.codecs import Array, ArrayStore, Codec, Plain, Real, Text
+from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Plain, Real, Text
 from dirad.storage.composites import (
     Dictionary,
     Later,
@@ -36,7 +36,6 @@ from dirad.storage.experts import (
     ERROR_STATS,
     EVALUATOR,
     L1_TRAINING,
-    LINEAR_PREDICTOR,
     PREDICTOR,
     SCALING,
     SETTINGS,
@@ -71,14 +70,13 @@ L0_TRAINING = Object(
         "history": HISTORY,
     },
 )
-EARLY = Object(Early, {"predictor": LINEAR_PREDICTOR, "calibration": CALIBRATION})
 
 
 def check_outputs(model: Any, first: int) -> None:
     """Refuse a model whose outputs are not its classes, or whose L1 belongs to another L0."""
     must(len(set(model.classes)) == len(model.classes), "a class is there twice")
     must(model.network.n_outputs == first + len(model.classes), "outputs and classes differ")
-    if model.l1 is not None:
+    if model.l1 is not None and model.phase == PHASE_STABLE:
         counts = model.l1.states.network.counts
         must(np.array_equal(counts, model.network.counts), "L1 belongs to another L0")
 
@@ -91,7 +89,8 @@ def check_expert(model: Expert) -> None:
     unit = evaluator.units.unit if evaluator.units.is_known else np.zeros(0)
     must(len(unit) == inputs and (unit > 0).all(), "an input has no unit")
     must(min(evaluator.evidence_weights) > 0, "an evidence weight is not positive")
-    must(len(model.calibration.row) >= max(len(model.classes), 1), "a class is not calibrated")
+    groups = max(len(model.classes), 1) if evaluator.by_class else 1
+    must(len(model.calibration.row) >= groups, "a class is not calibrated")
     must(model.base is None or model.base.network.n_inputs == inputs, "its base has other inputs")
     if isinstance(evaluator.predictor, LinearInputPredictor):
         must(len(evaluator.predictor.mean) == inputs, "not every input is predicted")
@@ -109,14 +108,13 @@ def check_learner(model: Learner) -> None:
     check_outputs(model, model.l0.first_output)
     must(len(model.scaling.offset) == inputs == model.buffer.X.shape[1],
          "the inputs differ in number")  # fmt: skip
-    must(min(model.evidence_weights) > 0, "an evidence weight is not positive")
     must(model.base is None or model.base.network.n_inputs == inputs, "its base has other inputs")
     known = model.units.is_known
     must(not known or (len(model.units.unit) == inputs and (model.units.unit > 0).all()),
          "an input has no unit")  # fmt: skip
-    must(known or (model.early is None and model.l1 is None), "the units are not known")
-    must(model.early is None or len(model.early.predictor.mean) == inputs,
-         "not every input is predicted")  # fmt: skip
+    must(known or model.interim is None, "the units are not known")
+    must(model.interim is None or model.interim.network.n_inputs == inputs,
+         "its interim expert has other inputs")  # fmt: skip
 
 
 EXPERT: Shared = Shared(
@@ -148,9 +146,9 @@ LEARNER = Object(
         "scaling": SCALING,
         "l0": L0_TRAINING,
         "inherited": COUNT,
-        "evidence_weights": Row(Real(), Real()),
-        "early": Maybe(EARLY),
-        "l1": Maybe(L1_TRAINING),
+        "interim": Maybe(EXPERT),
+        "n_fitted": COUNT,
+        "has_stable_l0": Flag(),
     },
     check_learner,
 )

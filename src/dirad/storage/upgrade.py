@@ -1,7 +1,7 @@
 """Older model files, brought into the present layout before unpacking.
 
 Formats 1 and 2 are of dirad 0.1. Networks of format 3 have no encoding of missing values and
-categories.
+categories. Up to format 4, learners had a linear predictor in place of an interim expert.
 """
 
 from dataclasses import asdict
@@ -18,7 +18,64 @@ def upgraded(description: Tree) -> Tree:
         description = _of_0_1(description)
     if description["version"] < 4 and description["model"] != "PREVALClassifier":
         description = {**description, "tree": {**description["tree"], "encoding_": None}}
+    if description["version"] < 5 and description["model"] == "PREVALClassifier":
+        description = _with_interim_experts(description)
     return description
+
+
+def _with_interim_experts(description: Tree) -> Tree:
+    """Return a stream's description in which learners answer by an interim expert."""
+    shared = [_present_settings(one) for one in description["shared"]]
+    stream = description["tree"]["_stream"]
+    ((kind, system),) = stream["system"].items()
+    models = []
+    for model in system["models"]:
+        ((phase, one),) = model.items()
+        if phase == "learner":
+            one = _paper_learner(one) if kind == "paper" else _our_learner(one, shared)
+        models.append({phase: one})
+    stream = {**stream, "system": {kind: {**system, "models": models}}}
+    return {**description, "tree": {**description["tree"], "_stream": stream}, "shared": shared}
+
+
+def _present_settings(packed: Any) -> Any:
+    if isinstance(packed, dict) and "T_CP" in packed:
+        packed = {name: value for name, value in packed.items() if name not in ("gates", "sources")}
+        packed["prediction"] = {"grown": "sparse"}.get(packed["prediction"], packed["prediction"])
+    return packed
+
+
+def _paper_learner(old: Tree) -> Tree:
+    l1 = old["l1"]
+    if l1 is not None:
+        l1 = {name: value for name, value in l1.items() if name != "clusters"}
+    return {**old, "l1": l1}
+
+
+def _our_learner(old: Tree, shared: list[Any]) -> Tree:
+    """Return a learner whose linear predictor has become that of an interim expert."""
+    new = {name: old[name] for name in old if name not in ("early", "evidence_weights", "l1")}
+    new |= {"interim": None, "n_fitted": 0, "has_stable_l0": False}
+    if old["early"] is None:
+        return new
+    shared.append(old["l0"]["adaptation"]["state"]["network"])
+    evaluator = {name: old[name] for name in ("settings", "scaling", "units", "evidence_weights")}
+    evaluator |= {
+        "network": len(shared) - 1,
+        "first_output": old["l0"]["first_output"],
+        "classes": old["l0"]["classes"],
+        "predictor": {"linear": old["early"]["predictor"]},
+        "error_stats": None,
+        "by_class": False,
+    }
+    expert = {name: old[name] for name in ("number", "seed", "group", "inherited", "base")}
+    expert |= {
+        "evaluator": evaluator,
+        "calibration": old["early"]["calibration"],
+        "history": old["l0"]["history"],
+    }
+    shared.append(expert)
+    return {**new, "interim": len(shared) - 1}
 
 
 def _of_0_1(description: Tree) -> Tree:

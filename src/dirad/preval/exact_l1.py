@@ -1,0 +1,100 @@
+"""L1 of our models: a sparse linear predictor per cluster and target, in closed form.
+
+For each cluster one covariance matrix of the states of L0's nodes is computed; from it, forward
+regression chooses the sources of every target and solves for their weights.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.core.compose import compose_gated
+from dirad.engine import current
+from dirad.preval.clusters import Clusters, find_clusters
+from dirad.preval.connectivity import allowed_sources, is_output
+from dirad.preval.predictor import L0States, Predictor
+from dirad.preval.settings import Settings
+from dirad.preval.source_selection import neighbours
+from dirad.preval.sparse_regression import forward_regression
+
+RIDGE_DOUBLING_SAMPLES = 100  # samples of a cluster for which the ridge is doubled
+MIN_STATE_STD = 1e-3  # of a state: below, its mean predicts it well enough
+LEAST_GAIN = 3.0  # of ln-likelihood, doubled, by which an edge must pay
+
+
+class SharedData(NamedTuple):
+    """What all clusters are fitted with."""
+
+    states: NDArray[np.float64]  # (samples, states)
+    assigned: NDArray[np.int64]  # (samples,) cluster of each sample
+    targets: NDArray[np.int64]  # columns of the states that are predicted
+    allowed: NDArray[np.bool_]  # (targets, states) which states may predict which target
+    n_inputs: int
+    settings: Settings
+
+
+def fit_exact_l1(
+    states: L0States,
+    X: NDArray,
+    settings: Settings,
+    seed: int,
+    classes: NDArray[np.int64],
+    threads: int = 1,
+) -> Predictor:
+    """Return the L1 of a finished L0, fitted to X, inputs as L0 sees them, and their classes."""
+    from threadpoolctl import threadpool_limits  # imported late: only training needs it
+
+    network = states.network
+    targets = np.flatnonzero(~is_output(network, states.nodes))
+    # The order in which BLAS adds may depend on its number of threads.
+    with threadpool_limits(1, user_api="blas"):
+        values = states.of(X)
+        inputs = values[:, : network.n_inputs]
+        assigned = find_clusters(inputs, classes, settings.modes, settings.mode_samples, seed)
+        n_clusters = int(assigned.max()) + 1
+        allowed = _allowed(states, targets, settings.connectivity)
+        shared = SharedData(values, assigned, targets, allowed, network.n_inputs, settings)
+        parts = current().spread(fit_clusters, shared, range(n_clusters), threads)
+    bias, sources, weights = (np.array(column) for column in zip(*parts, strict=True))
+    cluster_class = np.zeros(n_clusters, np.int64)
+    cluster_class[assigned] = classes
+    composed = compose_gated(bias, sources, weights, states.n)
+    return Predictor(states, targets, composed, Clusters(cluster_class))
+
+
+def fit_clusters(
+    shared: SharedData, clusters: Sequence[int]
+) -> list[tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]]:
+    """Return bias, sources and weights of every target, for each of some clusters."""
+    return [_fit_cluster(shared, cluster) for cluster in clusters]
+
+
+def _fit_cluster(
+    shared: SharedData, cluster: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    settings, targets = shared.settings, shared.targets
+    own = shared.states[shared.assigned == cluster]
+    n, mean = len(own), own.mean(axis=0)
+    centered = own - mean
+    covariance = centered.T @ centered / n
+    varied = np.diag(covariance) >= MIN_STATE_STD**2
+    allowed = shared.allowed & varied & varied[targets][:, None]
+    is_input = targets < shared.n_inputs
+    near = neighbours(covariance, shared.n_inputs, settings.near, n)
+    allowed[np.ix_(is_input, np.arange(shared.n_inputs))] &= ~near[targets[is_input]]
+    ridge = settings.ridge * (1.0 + RIDGE_DOUBLING_SAMPLES / n)
+    most = settings.l1.max_edges
+    sources, weights = forward_regression(covariance, targets, allowed, most, ridge, LEAST_GAIN / n)
+    bias = mean[targets] - (weights * mean[sources]).sum(axis=1)
+    return bias, sources, weights
+
+
+def _allowed(states: L0States, targets: NDArray[np.int64], connectivity: str) -> NDArray[np.bool_]:
+    """Return which states may predict which target: (targets, states)."""
+    nodes = states.nodes[targets]
+    own = allowed_sources(states.network, nodes, states.nodes, connectivity)
+    # An input is predicted from what earlier models predict of it, not of other inputs.
+    same = nodes[:, None] == np.arange(states.network.n_inputs)
+    return np.hstack([own, *([same] * len(states.earlier))])

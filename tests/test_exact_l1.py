@@ -1,0 +1,157 @@
+"""L1 in closed form: forward regression, neighbours, and the predictors of clusters."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirad.growth.state import new_state
+from dirad.preval import source_selection
+from dirad.preval.exact_l1 import LEAST_GAIN, RIDGE_DOUBLING_SAMPLES, fit_exact_l1
+from dirad.preval.predictor import fit_state_scaling
+from dirad.preval.settings import PRESETS
+from dirad.preval.source_selection import neighbours
+from dirad.preval.sparse_regression import forward_regression
+
+SEEDS = st.integers(0, 2**20)
+
+
+def naive_selection(covariance, target, allowed, most, ridge, least_gain):
+    """Choose sources one by one, each time solving the whole system again."""
+    penalized = covariance + ridge * np.eye(len(covariance))
+
+    def explained(sources):
+        own = covariance[target, sources]
+        return own @ np.linalg.solve(penalized[np.ix_(sources, sources)], own) if sources else 0.0
+
+    chosen: list[int] = []
+    while len(chosen) < most:
+        now = explained(chosen)
+        rest = [j for j in np.flatnonzero(allowed) if j not in chosen]
+        gains = [explained([*chosen, j]) - now for j in rest]
+        if not rest or max(gains) <= least_gain * (covariance[target, target] - now):
+            break
+        chosen.append(rest[int(np.argmax(gains))])
+    return chosen, np.linalg.solve(penalized[np.ix_(chosen, chosen)], covariance[target, chosen])
+
+
+@given(SEEDS, st.integers(1, 6), st.sampled_from([0.0, 0.05, 0.3]))
+def test_forward_regression_equals_a_naive_twin(seed, most, least_gain):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 9))
+    X = rng.normal(size=(60, n)) @ rng.normal(size=(n, n))
+    covariance = np.cov(X.T, bias=True)
+    targets = rng.permutation(n)[: n - 1]
+    allowed = (rng.random((len(targets), n)) < 0.8) & (targets[:, None] != np.arange(n))
+    sources, weights = forward_regression(covariance, targets, allowed, most, 0.3, least_gain)
+    assert sources.shape == weights.shape == (len(targets), most)
+    for i, target in enumerate(targets):
+        chosen, expected = naive_selection(covariance, target, allowed[i], most, 0.3, least_gain)
+        count = len(chosen)
+        assert sources[i, :count].tolist() == chosen
+        assert weights[i, :count] == pytest.approx(expected, rel=1e-6, abs=1e-9)
+        assert not weights[i, count:].any()
+
+
+def test_copies_of_a_source_are_chosen_once():
+    rng = np.random.default_rng(0)
+    own = rng.normal(size=200)
+    X = np.stack([own, own, own, own + rng.normal(size=200)], axis=1)
+    covariance = np.cov(X.T, bias=True)
+    allowed = np.array([[True, True, True, False]])
+    sources, weights = forward_regression(covariance, np.array([3]), allowed, 3, 0.0)
+    assert np.count_nonzero(weights) == 1
+    assert sources[0, 0] == 0
+    assert weights[0, 0] == pytest.approx(covariance[0, 3] / covariance[0, 0])
+
+
+def test_many_targets_are_fitted_in_parts(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 12)) @ rng.normal(size=(12, 12))
+    covariance, allowed = np.cov(X.T, bias=True), ~np.eye(12, dtype=bool)
+    whole = forward_regression(covariance, np.arange(12), allowed, 4, 0.1)
+    monkeypatch.setattr("dirad.preval.sparse_regression.TARGETS_AT_ONCE", 5)
+    parts = forward_regression(covariance, np.arange(12), allowed, 4, 0.1)
+    assert np.array_equal(whole[0], parts[0])
+    assert whole[1] == pytest.approx(parts[1])
+
+
+@given(SEEDS, st.floats(0.05, 0.9))
+def test_neighbours_are_the_most_correlated_inputs(seed, near):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(100, 5)) @ rng.normal(size=(5, 20)) + rng.normal(size=(100, 20))
+    covariance = np.cov(X.T, bias=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_selection, "FEW_INPUTS", 4)
+        found = neighbours(covariance, 16, near, 100)  # four are hidden nodes
+    for row, target in zip(found, range(16), strict=True):
+        like = {j: abs(np.corrcoef(X[:, j], X[:, target])[0, 1]) for j in range(16) if j != target}
+        related = [j for j in like if like[j] > np.sqrt(2 * np.log(16) / 100)]
+        count = min(int(near * 12), len(related) // 2)
+        assert set(np.flatnonzero(row)) == set(sorted(like, key=lambda j: -like[j])[:count])
+
+
+def test_few_inputs_have_no_neighbours():
+    assert not neighbours(np.ones((200, 200)), 200, 0.9, 50).any()
+    with pytest.raises(ValueError, match=r"near must be in \[0, 1\)"):
+        PRESETS["default"].replace(near=1.0)
+
+
+def fitted(X, classes, **changes):
+    """Return the L1 of an L0 that has only inputs."""
+    network = new_state(X.shape[1], 0, seed=0).network
+    states = fit_state_scaling(network, X, standardize=True)
+    settings = PRESETS["default"].replace(**changes)
+    return fit_exact_l1(states, X, settings, 0, classes), settings
+
+
+def test_each_cluster_has_the_ridge_regression_of_its_own_samples():
+    rng = np.random.default_rng(0)
+    classes = np.repeat([3, 5], 200)
+    X = rng.normal(size=(400, 4))
+    X[classes == 3, 3] = 2.0 * X[classes == 3, 0] - X[classes == 3, 1]
+    X[classes == 5, 3] = 4.0 - X[classes == 5, 2]
+    l1, settings = fitted(X, classes, modes=1)
+    assert l1.clusters is not None
+    assert l1.clusters.classes.tolist() == [3, 5]
+    predicted = l1.cluster_predictions(X)
+    for cluster, label in enumerate((3, 5)):
+        own = X[classes == label]
+        mean, n = own.mean(axis=0), len(own)
+        covariance = (own - mean).T @ (own - mean) / n
+        ridge = settings.ridge * (1 + RIDGE_DOUBLING_SAMPLES / n)
+        for target in range(4):
+            allowed = np.arange(4) != target
+            sources, weights = naive_selection(
+                covariance, target, allowed, 12, ridge, LEAST_GAIN / n
+            )
+            expected = mean[target] + (X[:, sources] - mean[sources]) @ weights
+            assert predicted[:, cluster, target] == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_mixture_follows_the_cluster_that_predicts_better():
+    rng = np.random.default_rng(1)
+    classes = np.repeat([0, 1], 300)
+    X = rng.normal(size=(600, 8))
+    X[:, 4:] = np.where(classes[:, None] == 0, X[:, :4], -X[:, :4])
+    l1, _ = fitted(X, classes, modes=1)
+    weights = l1.cluster_weights(X, l1.cluster_predictions(X))
+    assert weights.sum(axis=1) == pytest.approx(np.ones(600))
+    assert np.mean(weights.argmax(axis=1) == classes) > 0.95
+    best = l1.cluster_predictions(X)[np.arange(600), classes]
+    assert np.mean(l1.residuals(X) ** 2) < 1.1 * np.mean((best - X) ** 2)
+
+
+def test_a_constant_state_is_predicted_by_its_mean():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    X[:, 1] = 7.0
+    l1, _ = fitted(X, np.zeros(300, int), modes=1)
+    assert l1.scaled_predictions(X)[:, 1] == pytest.approx(np.full(300, 7.0))
+    assert np.isfinite(l1.residuals(X)).all()
+
+
+def test_without_labels_all_samples_are_one_class():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    l1, _ = fitted(X, np.full(300, -1), modes=2)
+    assert l1.clusters is not None
+    assert set(l1.clusters.classes.tolist()) == {-1}
