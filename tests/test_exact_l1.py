@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirad.growth.state import new_state
-from dirad.preval import source_selection
+from dirad.preval import source_selection, sparse_regression
 from dirad.preval.exact_l1 import LEAST_GAIN, RIDGE_DOUBLING_SAMPLES, fit_exact_l1
 from dirad.preval.predictor import fit_state_scaling
 from dirad.preval.settings import PRESETS
-from dirad.preval.source_selection import neighbours
-from dirad.preval.sparse_regression import forward_regression
+from dirad.preval.source_selection import forbid_neighbours
+from dirad.preval.sparse_regression import Covariance, forward_regression
 
 SEEDS = st.integers(0, 2**20)
 
@@ -35,15 +35,20 @@ def naive_selection(covariance, target, allowed, most, ridge, least_gain):
     return chosen, np.linalg.solve(penalized[np.ix_(chosen, chosen)], covariance[target, chosen])
 
 
+@pytest.mark.parametrize("held", [4096, 1])
 @given(SEEDS, st.integers(1, 6), st.sampled_from([0.0, 0.05, 0.3]))
-def test_forward_regression_equals_a_naive_twin(seed, most, least_gain):
+def test_forward_regression_equals_a_naive_twin(held, seed, most, least_gain):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 9))
     X = rng.normal(size=(60, n)) @ rng.normal(size=(n, n))
     covariance = np.cov(X.T, bias=True)
     targets = rng.permutation(n)[: n - 1]
     allowed = (rng.random((len(targets), n)) < 0.8) & (targets[:, None] != np.arange(n))
-    sources, weights = forward_regression(covariance, targets, allowed, most, 0.3, least_gain)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sparse_regression, "MAX_MATRIX", held)
+        sources, weights = forward_regression(
+            Covariance(X), targets, allowed, most, 0.3, least_gain
+        )
     assert sources.shape == weights.shape == (len(targets), most)
     for i, target in enumerate(targets):
         chosen, expected = naive_selection(covariance, target, allowed[i], most, 0.3, least_gain)
@@ -59,7 +64,7 @@ def test_copies_of_a_source_are_chosen_once():
     X = np.stack([own, own, own, own + rng.normal(size=200)], axis=1)
     covariance = np.cov(X.T, bias=True)
     allowed = np.array([[True, True, True, False]])
-    sources, weights = forward_regression(covariance, np.array([3]), allowed, 3, 0.0)
+    sources, weights = forward_regression(Covariance(X), np.array([3]), allowed, 3, 0.0)
     assert np.count_nonzero(weights) == 1
     assert sources[0, 0] == 0
     assert weights[0, 0] == pytest.approx(covariance[0, 3] / covariance[0, 0])
@@ -68,7 +73,7 @@ def test_copies_of_a_source_are_chosen_once():
 def test_many_targets_are_fitted_in_parts(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 12)) @ rng.normal(size=(12, 12))
-    covariance, allowed = np.cov(X.T, bias=True), ~np.eye(12, dtype=bool)
+    covariance, allowed = Covariance(X), ~np.eye(12, dtype=bool)
     whole = forward_regression(covariance, np.arange(12), allowed, 4, 0.1)
     monkeypatch.setattr("dirad.preval.sparse_regression.TARGETS_AT_ONCE", 5)
     parts = forward_regression(covariance, np.arange(12), allowed, 4, 0.1)
@@ -80,19 +85,22 @@ def test_many_targets_are_fitted_in_parts(monkeypatch):
 def test_neighbours_are_the_most_correlated_inputs(seed, near):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(100, 5)) @ rng.normal(size=(5, 20)) + rng.normal(size=(100, 20))
-    covariance = np.cov(X.T, bias=True)
+    allowed = np.ones((16, 20), bool)  # four are hidden nodes
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source_selection, "FEW_INPUTS", 4)
-        found = neighbours(covariance, 16, near, 100)  # four are hidden nodes
-    for row, target in zip(found, range(16), strict=True):
+        patch.setattr(source_selection, "TARGETS_AT_ONCE", 7)
+        forbid_neighbours(allowed, Covariance(X), 16, near)
+    for row, target in zip(allowed, range(16), strict=True):
         like = {j: abs(np.corrcoef(X[:, j], X[:, target])[0, 1]) for j in range(16) if j != target}
         related = [j for j in like if like[j] > np.sqrt(2 * np.log(16) / 100)]
         count = min(int(near * 12), len(related) // 2)
-        assert set(np.flatnonzero(row)) == set(sorted(like, key=lambda j: -like[j])[:count])
+        assert set(np.flatnonzero(~row)) == set(sorted(like, key=lambda j: -like[j])[:count])
 
 
 def test_few_inputs_have_no_neighbours():
-    assert not neighbours(np.ones((200, 200)), 200, 0.9, 50).any()
+    allowed = np.ones((200, 200), bool)
+    forbid_neighbours(allowed, Covariance(np.arange(400.0).reshape(2, 200)), 200, 0.9)
+    assert allowed.all()
     with pytest.raises(ValueError, match=r"near must be in \[0, 1\)"):
         PRESETS["default"].replace(near=1.0)
 

@@ -29,7 +29,6 @@ PICTURES: dict[str, tuple[str, str, dict[str, dict[str, str]]]] = {
         {
             "seconds": {
                 "before L1 adapts": "L0",
-                "one sketch": "sketch",
                 "L1": "L1",
                 "per target": "per_target",
             },

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from dirad.core.network import EDGE
 from dirad.preval.preselection import EXPERTS_PER_SAMPLE
 from dirad.preval.settings import PRESETS
-from dirad.preval.source_selection import CHUNK
+from dirad.preval.sparse_regression import MAX_MATRIX, TARGETS_AT_ONCE
 from experiments.scale.growth import Row
 from experiments.scale.power_law import PowerLaw, fit_power_law, law_of
 from experiments.scale.quantities import duration, figure, size
@@ -99,20 +99,19 @@ def holds(modes: int = 2 * PRESETS["default"].modes) -> list[Hold]:
     buffer = PRESETS["default"].buffer_size
     return [
         Hold(
-            "sketch: samples or covariance, factor, weights",
-            lambda n: 3.0 * DOUBLE * n * min(n, buffer),
-            "products of samples where they are fewer than inputs: samples × inputs, not inputs²",
+            "covariances, or the centered samples of a cluster",
+            lambda n: DOUBLE * n * (n if n <= MAX_MATRIX else buffer / modes),
+            f"of more than {MAX_MATRIX:,} inputs, rows are computed when they are needed",
         ),
         Hold(
-            "who may predict whom: masks of pairs, likeness of some targets to all",
-            lambda n: 3.0 * n * n + DOUBLE * CHUNK * n,
+            "who may predict whom: masks of pairs",
+            lambda n: 3.0 * n * n,
             "targets are independent: a shard holds the rows of its own",
         ),
         Hold(
-            "a mask of sources per pathway",
-            lambda n: 1.0 * modes * n * n,
-            "targets are independent: a shard holds those of its own; and of `sources` = "
-            f"{PRESETS['default'].sources} inputs a list would do, which is not there yet",
+            "factors of some targets",
+            lambda n: DOUBLE * TARGETS_AT_ONCE * PRESETS["default"].l1.max_edges * n,
+            "fewer targets at once",
         ),
         Hold(
             f"buffer of {buffer:,} samples",

@@ -46,7 +46,6 @@ TARGETS: Columns = {
     "size": ("targets", count),
     "modes": ("modes", count),
     "L0": ("before L1 adapts", duration),
-    "sketch": ("one sketch", duration),
     "L1": ("L1", duration),
     "per_target": ("L1 per target", duration),
     "look": ("evaluation of a sample", duration),
@@ -88,7 +87,7 @@ SCREENING: Columns = {
 }
 LAWS = {  # columns of which a law is fitted
     "inputs": ("step", "round", "fit", "megabytes"),
-    "targets": ("L0", "sketch", "L1", "per_target", "look", "numbers", "megabytes"),
+    "targets": ("L0", "L1", "per_target", "look", "numbers", "megabytes"),
     "edges": ("step", "response", "megabytes"),
     "permuted": ("route", "all", "batch", "numbers"),
     "turned": ("route", "all", "batch", "numbers"),
@@ -136,14 +135,9 @@ def targets_table(rows: Sequence[Row]) -> Section:
         "Targets: the L1 of one model",
         with_laws("targets", rows, TARGETS),
         "Preset `default` on planted data, 1,200 samples, one thread. Targets are the inputs and "
-        "the hidden nodes of L0, each with a pathway per mode. A pathway chooses from 100 of the "
-        "most correlated inputs, so that its growth does not cost more where there are more; "
-        "but correlations are taken of all pairs of inputs, and each pathway keeps a mask of all "
-        "of them, so that time and memory must grow with their square in the end. Before L1 adapts "
-        "there are L0, these correlations, the opening of the pathways, and the sketch that "
-        "judges batches while a model adapts, made anew for every quarter more samples: an "
-        "inverse, cubic in the inputs where samples are more than inputs, else cubic in the "
-        "samples and linear in the inputs.",
+        "the hidden nodes of L0, each with a predictor per cluster. Covariances are taken of all "
+        "pairs of states, so that time and memory grow with the square of the inputs in the end. "
+        "Before L1 there is L0; learning includes the interim fits of L1 while samples come in.",
     )
 
 

@@ -24,8 +24,6 @@ def find_clusters(
     A class has at most `most` clusters, and fewer where they would hold fewer than `min_samples`
     samples on average.
     """
-    from scipy.cluster.vq import kmeans2  # imported late: only training needs it
-
     result = np.zeros(len(X), np.int64)
     number = 0
     for label in np.unique(classes):
@@ -33,19 +31,38 @@ def find_clusters(
         wanted = min(most, len(members) // max(min_samples, 1))
         found = np.zeros(len(members), np.int64)
         if wanted > 1 and np.ptp(X[members], axis=0).any():
-            # k-means may leave a cluster empty: the others are renumbered.
-            _, assigned = kmeans2(
-                X[members],
-                wanted,
-                minit="++",
-                iter=KMEANS_ITERATIONS,
-                missing="warn",
-                rng=seed % 2**32,
-            )
-            found = np.unique(assigned, return_inverse=True)[1]
+            assigned = k_means(X[members], wanted, np.random.default_rng(seed % 2**32))
+            found = np.unique(assigned, return_inverse=True)[1]  # a cluster may be left empty
         result[members] = number + found
         number += int(found.max()) + 1
     return result
+
+
+def k_means(X: NDArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the cluster of each row of X: Lloyd's algorithm from centers chosen by k-means++."""
+    X = X - X.mean(axis=0)
+    squares = np.einsum("ij,ij->i", X, X)
+    centers = X[[int(rng.integers(len(X)))]]
+    distance = ((X - centers[0]) ** 2).sum(axis=1)
+    while len(centers) < n:
+        total = distance.sum()
+        share = distance / total if total > 0 else None
+        chosen = X[[int(rng.choice(len(X), p=share))]]
+        centers = np.concatenate([centers, chosen])
+        distance = np.minimum(
+            distance, np.maximum(squares - 2 * X @ chosen[0] + chosen[0] @ chosen[0], 0)
+        )
+    assigned = np.full(len(X), -1)
+    for _ in range(KMEANS_ITERATIONS):
+        nearest = (np.einsum("ij,ij->i", centers, centers) - 2.0 * X @ centers.T).argmin(axis=1)
+        if np.array_equal(nearest, assigned):
+            break
+        assigned = nearest
+        count = np.bincount(assigned, minlength=n)
+        member = np.zeros((n, len(X)))
+        member[assigned, np.arange(len(X))] = 1.0
+        centers = np.where(count[:, None] > 0, member @ X / np.maximum(count, 1)[:, None], centers)
+    return assigned
 
 
 @dataclass(frozen=True)
@@ -64,8 +81,3 @@ class Clusters:
     def cover(self, classes: Sequence[int]) -> bool:
         """Are there clusters of all these classes, so that they also tell the class?"""
         return self.n > 1 and bool(np.isin(classes, self.classes).all())
-
-    def sum_by_class(self, weights: NDArray, classes: Sequence[int]) -> NDArray[np.float64]:
-        """Return the sum of the weights over the clusters of each class: (samples, classes)."""
-        columns = [self.classes == label for label in classes]
-        return np.stack([weights[:, column].sum(axis=1) for column in columns], axis=1)

@@ -16,8 +16,8 @@ from dirad.preval.clusters import Clusters, find_clusters
 from dirad.preval.connectivity import allowed_sources, is_output
 from dirad.preval.predictor import L0States, Predictor
 from dirad.preval.settings import Settings
-from dirad.preval.source_selection import neighbours
-from dirad.preval.sparse_regression import forward_regression
+from dirad.preval.source_selection import forbid_neighbours
+from dirad.preval.sparse_regression import Covariance, forward_regression
 
 RIDGE_DOUBLING_SAMPLES = 100  # samples of a cluster for which the ridge is doubled
 MIN_STATE_STD = 1e-3  # of a state: below, its mean predicts it well enough
@@ -29,7 +29,7 @@ class SharedData(NamedTuple):
 
     states: NDArray[np.float64]  # (samples, states)
     assigned: NDArray[np.int64]  # (samples,) cluster of each sample
-    targets: NDArray[np.int64]  # columns of the states that are predicted
+    targets: NDArray[np.int64]  # columns of the states that are predicted: inputs come first
     allowed: NDArray[np.bool_]  # (targets, states) which states may predict which target
     n_inputs: int
     settings: Settings
@@ -75,15 +75,11 @@ def _fit_cluster(
     shared: SharedData, cluster: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
     settings, targets = shared.settings, shared.targets
-    own = shared.states[shared.assigned == cluster]
-    n, mean = len(own), own.mean(axis=0)
-    centered = own - mean
-    covariance = centered.T @ centered / n
-    varied = np.diag(covariance) >= MIN_STATE_STD**2
+    covariance = Covariance(shared.states[shared.assigned == cluster])
+    n, mean = covariance.n, covariance.mean
+    varied = covariance.variance >= MIN_STATE_STD**2
     allowed = shared.allowed & varied & varied[targets][:, None]
-    is_input = targets < shared.n_inputs
-    near = neighbours(covariance, shared.n_inputs, settings.near, n)
-    allowed[np.ix_(is_input, np.arange(shared.n_inputs))] &= ~near[targets[is_input]]
+    forbid_neighbours(allowed, covariance, shared.n_inputs, settings.near)
     ridge = settings.ridge * (1.0 + RIDGE_DOUBLING_SAMPLES / n)
     most = settings.l1.max_edges
     sources, weights = forward_regression(covariance, targets, allowed, most, ridge, LEAST_GAIN / n)

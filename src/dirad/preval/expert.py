@@ -21,7 +21,7 @@ from dirad.preval.buffer import UNLABELLED
 from dirad.preval.calibration import Calibration
 from dirad.preval.input_units import CommonInputUnits, InputScaling
 from dirad.preval.linear_predictor import LinearInputPredictor
-from dirad.preval.posterior import ClassNLL, add_cluster_evidence, l0_class_nll
+from dirad.preval.posterior import MIN_PROBABILITY, ClassNLL, l0_class_nll
 from dirad.preval.predictor import MIN_ERROR, Predictor
 from dirad.preval.program import (
     BY_CLUSTER,
@@ -108,7 +108,11 @@ class Evaluator:
     def program(self) -> Program:
         """The program that computes the scores, where L1 was grown."""
         answers = [OUTPUTS] if self.classes else []
-        return expert_program(self.parts, details=True).only([*answers, SCORE, CLUSTER_ERRORS])
+        return expert_program(self.parts, precise=True).only([*answers, SCORE, CLUSTER_ERRORS])
+
+    def details(self, X: NDArray) -> dict[str, NDArray[np.float64]]:
+        """Return everything that L0 and L1 compute, where L1 was grown."""
+        return evaluate(expert_program(self.parts, details=True), X)
 
     def l0_outputs(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's outputs: (samples, classes)."""
@@ -133,21 +137,16 @@ class Evaluator:
             group = best if self.by_class else group
         return Scores(score, np.log(error), group, label, probabilities)
 
-    def class_nll(self, X: NDArray) -> ClassNLL:
-        """Return what speaks for each class, before it is weighted."""
+    def class_nll(self, X: NDArray, details: dict[str, NDArray[np.float64]]) -> ClassNLL:
+        """Return what speaks for each class, before it is weighted, given details of X."""
         result = l0_class_nll(self.l0_outputs(X))
-        parts = None if isinstance(self.predictor, LinearInputPredictor) else self.parts
-        if parts is None or parts.cluster_columns is None:
+        columns = self.parts.cluster_columns if details else None
+        if columns is None:
             return result
-        found = evaluate(expert_program(parts, details=True).only([GATES, CLUSTER_ERRORS]), X)
-        clusters = parts.l1.clusters
-        assert clusters is not None  # it has columns
-        weights, likelihood = None, found[GATES]
-        if clusters.network is not None:
-            weights, likelihood = likelihood, None
-            if self.settings.score == BY_CLUSTER:
-                likelihood = softmax(-parts.exponent * np.log(found[CLUSTER_ERRORS]), axis=1)
-        return add_cluster_evidence(result, clusters, weights, likelihood, self.classes)
+        share = np.stack(
+            [details[GATES][:, columns == i].sum(axis=1) for i in range(len(self.classes))], axis=1
+        )
+        return ClassNLL(result.answers, -np.log(np.maximum(share, MIN_PROBABILITY)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,14 +21,15 @@ from dirad.preval.expert import GROWING_L0, Evaluator, Expert, Scores, model_tex
 from dirad.preval.input_units import CommonInputUnits, InputScaling, fit_scaling
 from dirad.preval.l0 import L0Training, new_l0
 from dirad.preval.linear_predictor import LinearInputPredictor
-from dirad.preval.posterior import fit_evidence_weights, l0_class_nll
+from dirad.preval.posterior import ClassNLL, fit_evidence_weights, l0_class_nll
 from dirad.preval.predictor import Predictor, fit_state_scaling
+from dirad.preval.program import RESIDUALS
 from dirad.preval.settings import Settings
 from dirad.preval.validation import ErrorStats, error_stats, prediction_error
 
 STEPS_AT_ONCE = 1000  # of training, when a model is finished at once
 MIN_HELD_OUT = 20  # samples without which a learner is not calibrated
-REFIT_FACTOR = 1.5  # times as many samples, for which L1 is fitted again
+REFIT_FACTOR = 2.0  # times as many samples, for which L1 is fitted again
 AnyPredictor = Predictor | LinearInputPredictor
 
 
@@ -184,14 +185,16 @@ class Learner:
             self._fit_scaling()  # without labels, training L0 has not done it
         network = self.network.copy()  # L0 may go on growing
         predictor = self._fitted_predictor(network, threads)
-        stats = None
         held_out = self.buffer.X[self.buffer.calibration_mask]
+        evaluator = self._evaluator(network, predictor)
+        details = {}
         if isinstance(predictor, Predictor):
-            residuals = predictor.residuals(self.scaling.standardize(held_out))
-            errors = prediction_error(residuals, self.settings.error)
+            details = evaluator.details(held_out)
+            errors = prediction_error(details[RESIDUALS], self.settings.error)
             stats = error_stats(errors, self.settings.T_conf, self.settings.T_SV)
-        evaluator = self._evaluator(network, predictor, stats)
-        evaluator = replace(evaluator, evidence_weights=self._evidence_weights(evaluator))
+            evaluator = replace(evaluator, error_stats=stats)
+        nll = evaluator.class_nll(held_out, details)
+        evaluator = replace(evaluator, evidence_weights=self._evidence_weights(nll))
         scores = evaluator.evaluate(held_out)
         y = self.buffer.y[self.buffer.calibration_mask]
         wrong = (y != UNLABELLED) & (scores.label != y)
@@ -230,18 +233,20 @@ class Learner:
             y = np.where(unlabelled, self._labels(X), y)
         return fit_exact_l1(states, scaled, self.settings, self.seed, y, threads)
 
-    def _evidence_weights(self, evaluator: Evaluator) -> tuple[float, float]:
-        """Return the weights that make probabilities as high as answers are right."""
-        held = self.buffer.held_out & np.isin(self.buffer.y, self.classes)
-        if not held.any() or len(self.classes) < 2:
-            return evaluator.evidence_weights
-        evidence = evaluator.class_nll(self.buffer.X[held])
-        columns = np.array([self.classes.index(code) for code in self.buffer.y[held]], np.int64)
-        return fit_evidence_weights(evidence, columns)
+    def _evidence_weights(self, nll: ClassNLL) -> tuple[float, float]:
+        """Return the weights that make probabilities as high as answers are right.
 
-    def _evaluator(
-        self, network: Network, predictor: AnyPredictor, stats: ErrorStats | None
-    ) -> Evaluator:
+        `nll` is of the held-out samples.
+        """
+        y = self.buffer.y[self.buffer.calibration_mask]
+        labelled = np.isin(y, self.classes)
+        if not self.buffer.held_out.any() or not labelled.any() or len(self.classes) < 2:
+            return 1.0, 1.0
+        columns = np.array([self.classes.index(code) for code in y[labelled]], np.int64)
+        own = ClassNLL(nll.answers[labelled], nll.errors[labelled])
+        return fit_evidence_weights(own, columns)
+
+    def _evaluator(self, network: Network, predictor: AnyPredictor) -> Evaluator:
         return Evaluator(
             self.settings,
             network,
@@ -250,8 +255,7 @@ class Learner:
             self.scaling,
             self.units,
             predictor,
-            (1.0, 1.0),
-            stats,
+            evidence_weights=(1.0, 1.0),
             by_class=True,
         )
 

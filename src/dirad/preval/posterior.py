@@ -1,13 +1,10 @@
 """From L0's outputs, mixture weights and prediction errors to class probabilities."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
-
-from dirad.preval.clusters import Clusters
 
 MIN_PROBABILITY = 1e-12
 # Prior of the weights: ln(w₀/w₁) and ln(w₁) are normal. Networks are overconfident: w₀ is lower.
@@ -18,7 +15,7 @@ LOG_RATIO_STD, LOG_LEVEL_STD = 2.0, 2.0
 class ClassNLL(NamedTuple):
     """−ln of what each class is given: (samples, classes)."""
 
-    answers: NDArray[np.float64]  # by L0 and the gating network
+    answers: NDArray[np.float64]  # by L0
     errors: NDArray[np.float64]  # by the prediction errors of its clusters; 0 where unknown
 
     def combined(self, weights: tuple[float, float]) -> NDArray[np.float64]:
@@ -34,24 +31,6 @@ def l0_class_nll(outputs: NDArray) -> ClassNLL:
     odds = np.log(inside / (1.0 - inside))
     answers = np.logaddexp.reduce(odds, axis=1, keepdims=True) - odds
     return ClassNLL(answers, np.zeros(answers.shape))
-
-
-def add_cluster_evidence(
-    l0: ClassNLL,
-    clusters: Clusters,
-    weights: NDArray | None,
-    likelihood: NDArray | None,
-    classes: Sequence[int],
-) -> ClassNLL:
-    """Add what speaks for the clusters: weights of a gating network, their prediction errors."""
-    answers, missed = l0
-    if weights is not None:
-        share = clusters.sum_by_class(weights, classes)
-        answers = answers - np.log(np.maximum(share, MIN_PROBABILITY))
-    if likelihood is not None:
-        share = clusters.sum_by_class(likelihood, classes)
-        missed = -np.log(np.maximum(share, MIN_PROBABILITY))
-    return ClassNLL(answers, missed)
 
 
 def fit_evidence_weights(evidence: ClassNLL, columns: NDArray[np.int64]) -> tuple[float, float]:

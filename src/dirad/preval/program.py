@@ -50,16 +50,18 @@ def l0_program(parts: ExpertParts) -> Program:
     return builder.program({OUTPUTS: _from(l0.outputs, parts.first_output)})
 
 
-def expert_program(parts: ExpertParts, *, details: bool = False) -> Program:
+def expert_program(parts: ExpertParts, *, details: bool = False, precise: bool = False) -> Program:
     """Return the program of a model: class probabilities and score.
 
-    With `details` it also has the results `L0`, `GATES`, `RESIDUALS` and `CLUSTER_ERRORS`, and
-    inputs whose offset is very large relative to their spread lose no digits.
+    If it is `precise`, it also has the result `CLUSTER_ERRORS`, and inputs whose offset is very
+    large relative to their spread lose no digits. With `details`, which are precise, it has the
+    results `L0`, `GATES` and `RESIDUALS` too.
     """
+    precise |= details
     builder = Builder(parts.l0.n_inputs)
-    inputs = _standardized_input_values(builder, parts, subtract_first=details)
+    inputs = _standardized_input_values(builder, parts, subtract_first=precise)
     bounded = inputs
-    if details and parts.scaling is not None:  # products of very large inputs would overflow
+    if precise and parts.scaling is not None:  # products of very large inputs would overflow
         bounded = builder.block(Transfer.CLIPPED, inputs.sums, constant=MAX_SPREADS)
     l0 = builder.attach(parts.l0, bounded)
     l1 = parts.l1
@@ -83,7 +85,9 @@ def expert_program(parts: ExpertParts, *, details: bool = False) -> Program:
         OUTPUTS: _probabilities(builder, parts, l0, gates, errors),
         SCORE: _novelty_score(builder, parts, rows, errors),
     }
-    return builder.program(answers | results if details else answers)
+    if precise and not details:
+        results = {CLUSTER_ERRORS: errors}
+    return builder.program(answers | results if precise else answers)
 
 
 def _from(signals: Signals, first: int) -> Signals:

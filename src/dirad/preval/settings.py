@@ -83,12 +83,20 @@ def weight_decay_for(params: Params, n_samples: int) -> float:
     return params.prior * min(1.0, n_samples / MIN_SAMPLES_FOR_FULL_DECAY)
 
 
-WITHOUT_GATES = preset("default", gates=False, edge_price=0.0, shared_nodes=0)
-
 PRESETS: dict[str, Settings] = {
     "paper": Settings(),
     "default": Settings(
-        l0=WITHOUT_GATES.replace(max_edges=200, prior=20.0, settle_steps=1500, max_steps=6000),
+        l0=preset(
+            "default",
+            max_edges=100,
+            prior=20.0,
+            growth_batch=1000,
+            edge_price=0.0,
+            shared_nodes=0,
+            swaps=2,
+            settle_steps=1000,
+            max_steps=4000,
+        ),
         l1=Params(max_edges=12),
         connectivity="apart",
         error="absolute",

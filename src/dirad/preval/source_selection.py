@@ -6,29 +6,30 @@ Neighbours among many inputs, as pixels are, predict one another whatever the ta
 import numpy as np
 from numpy.typing import NDArray
 
+from dirad.preval.sparse_regression import TARGETS_AT_ONCE, Covariance
+
 FEW_INPUTS = 200  # up to so many, all may predict one another
 
 
-def neighbours(
-    covariance: NDArray[np.float64], n_inputs: int, near: float, n_samples: int
-) -> NDArray[np.bool_]:
-    """Return which inputs are close neighbours of which: (inputs, inputs).
+def forbid_neighbours(
+    allowed: NDArray[np.bool_], covariance: Covariance, n_inputs: int, near: float
+) -> None:
+    """Let no input be predicted by its close neighbours: sets `allowed` (inputs first, states).
 
-    `covariance` is of the states, inputs first, over `n_samples` samples. Of each input beyond
-    FEW_INPUTS, a share `near` of the most correlated ones are neighbours: at most half of those
-    whose correlation exceeds the expected maximum of uncorrelated variables.
+    The neighbours are the inputs most correlated with it: a share `near` of the inputs beyond
+    FEW_INPUTS, and at most half of those whose correlation exceeds the expected maximum of
+    uncorrelated variables. The first `n_inputs` states are the inputs.
     """
-    result = np.zeros((n_inputs, n_inputs), bool)
     most = int(near * max(n_inputs - FEW_INPUTS, 0))
-    if not most:
-        return result
-    length = np.sqrt(np.diag(covariance)[:n_inputs])
-    length = np.where(length > 0, length, 1.0)
-    correlation = np.abs(covariance[:n_inputs, :n_inputs] / length[:, None] / length)
-    np.fill_diagonal(correlation, -1.0)
-    by_chance = np.sqrt(2.0 * np.log(n_inputs) / n_samples)
-    count = np.minimum(most, np.count_nonzero(correlation > by_chance, axis=1) // 2)
-    closest = np.argsort(-correlation, axis=1, kind="stable")[:, :most]
-    rows, ranks = np.nonzero(np.arange(most) < count[:, None])
-    result[rows, closest[rows, ranks]] = True
-    return result
+    by_chance = np.sqrt(2.0 * np.log(max(n_inputs, 1)) / covariance.n)
+    deviation = np.sqrt(covariance.variance[:n_inputs])
+    deviation = np.where(deviation > 0, deviation, 1.0)
+    for start in range(0, n_inputs if most else 0, TARGETS_AT_ONCE):
+        some = np.arange(start, min(start + TARGETS_AT_ONCE, n_inputs))
+        shared = np.abs(covariance.rows(some)[:, :n_inputs])
+        correlation = shared / deviation[some, None] / deviation
+        correlation[np.arange(len(some)), some] = -1.0
+        count = np.minimum(most, np.count_nonzero(correlation > by_chance, axis=1) // 2)
+        closest = np.argsort(-correlation, axis=1, kind="stable")[:, :most]
+        rows, ranks = np.nonzero(np.arange(most) < count[:, None])
+        allowed[some[rows], closest[rows, ranks]] = False

@@ -10,10 +10,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 TARGETS_AT_ONCE = 256  # whose factorizations are held at a time
+MAX_MATRIX = 4096  # variables up to which all covariances are held; of more, rows are computed
+
+
+class Covariance:
+    """The covariances of some variables, from samples."""
+
+    def __init__(self, X: NDArray) -> None:
+        self.n = len(X)
+        self.mean = X.mean(axis=0)
+        self.centered = X - self.mean
+        self.variance: NDArray[np.float64] = (self.centered**2).mean(axis=0)
+        self.matrix: NDArray[np.float64] | None = None
+        if X.shape[1] <= MAX_MATRIX:
+            self.matrix = self.centered.T @ self.centered / self.n
+
+    def rows(self, variables: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the covariances of some variables with all: a new array."""
+        if self.matrix is not None:
+            return self.matrix[variables]
+        return self.centered[:, variables].T @ self.centered / self.n
 
 
 def forward_regression(
-    covariance: NDArray[np.float64],
+    covariance: Covariance,
     targets: NDArray[np.int64],
     allowed: NDArray[np.bool_],
     most: int,
@@ -22,10 +42,9 @@ def forward_regression(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return up to `most` sources of each target and their weights: (targets, sources) each.
 
-    `covariance` is of all variables, `targets` are some of them, and `allowed` says which variables
-    may predict which target. `ridge` is added to the variance of every source. A source joins only
-    if it explains more than `least_gain` of what is left of the target's variance; places without
-    a source have weight 0.
+    `targets` are some of the variables, and `allowed` says which variables may predict which.
+    `ridge` is added to the variance of every source. A source joins only if it explains more than
+    `least_gain` of what is left of the target's variance; places without a source have weight 0.
     """
     sources = np.zeros((len(targets), most), np.int64)
     weights = np.zeros((len(targets), most))
@@ -38,7 +57,7 @@ def forward_regression(
 
 
 def _select(
-    covariance: NDArray[np.float64],
+    covariance: Covariance,
     targets: NDArray[np.int64],
     allowed: NDArray[np.bool_],
     most: int,
@@ -46,12 +65,12 @@ def _select(
     least_gain: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     n, rows = len(targets), np.arange(len(targets))
-    shared = covariance[targets].copy()  # covariance of the target's remainder and each source's
-    own = np.tile(np.diag(covariance) + ridge, (n, 1))  # variance of each source's remainder
-    left = np.diag(covariance)[targets].copy()  # variance of the target's remainder
+    shared = covariance.rows(targets)  # covariance of the target's remainder and each source's
+    own = np.tile(covariance.variance + ridge, (n, 1))  # variance of each source's remainder
+    left = covariance.variance[targets]  # variance of the target's remainder
     floor = 1e-9 * own
     open_to = allowed & (own > 0)
-    factor = np.zeros((n, most, covariance.shape[1]))
+    factor = np.zeros((n, most, allowed.shape[1]))
     projections = np.zeros((n, most))
     sources = np.zeros((n, most), np.int64)
     for step in range(most):
@@ -64,7 +83,7 @@ def _select(
         sources[:, step] = chosen
         open_to[rows, chosen] = False
         scale = np.where(pays, 1.0 / np.sqrt(np.maximum(own[rows, chosen], 1e-300)), 0.0)
-        column = covariance[chosen].copy()
+        column = covariance.rows(chosen)
         column[rows, chosen] += ridge
         before = factor[:, :step]
         column -= (before[rows, :, chosen][:, None, :] @ before)[:, 0]
