@@ -68,7 +68,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     l0, l1 : dict, optional
         Constants of `dirad.params.Params` for the two networks, such as ``{"max_edges": 30}``.
     n_jobs : int, optional
-        Threads that train the pathways of an L1; -1 or None: one per core. The result does not
+        Threads that fit the parts of an L1; -1 or None: one per core. The result does not
         depend on it.
     random_state : int, RandomState or None
 

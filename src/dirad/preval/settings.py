@@ -97,7 +97,7 @@ PRESETS: dict[str, Settings] = {
             settle_steps=1000,
             max_steps=4000,
         ),
-        l1=Params(max_edges=12),
+        l1=Params(max_edges=20),
         connectivity="apart",
         error="absolute",
         modes=20,
