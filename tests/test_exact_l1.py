@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dirad.growth.state import new_state
 from dirad.preval import source_selection, sparse_regression
-from dirad.preval.exact_l1 import LEAST_GAIN, RIDGE_DOUBLING_SAMPLES, fit_exact_l1
+from dirad.preval.exact_l1 import LEAST_SHARE, RIDGE_DOUBLING_SAMPLES, fit_exact_l1
 from dirad.preval.predictor import fit_state_scaling
 from dirad.preval.settings import PRESETS
 from dirad.preval.source_selection import forbid_neighbours
@@ -130,9 +130,7 @@ def test_each_cluster_has_the_ridge_regression_of_its_own_samples():
         ridge = settings.ridge * (1 + RIDGE_DOUBLING_SAMPLES / n)
         for target in range(4):
             allowed = np.arange(4) != target
-            sources, weights = naive_selection(
-                covariance, target, allowed, 12, ridge, LEAST_GAIN / n
-            )
+            sources, weights = naive_selection(covariance, target, allowed, 12, ridge, LEAST_SHARE)
             expected = mean[target] + (X[:, sources] - mean[sources]) @ weights
             assert predicted[:, cluster, target] == pytest.approx(expected, abs=1e-9)
 

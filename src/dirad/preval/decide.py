@@ -1,6 +1,7 @@
 """Whose is a batch? Pure functions from the models' scores and the labels to a decision.
 
-Every calibrated model tests every batch. A batch that a model knows goes to it. One that no model
+The model in use tests every batch, and if it does not know it, so do all other calibrated models. A
+batch that a model knows goes to it. One that no model
 knows as a whole is split: samples that some model knows go to that model, the others to a new one.
 """
 
@@ -92,6 +93,26 @@ def judge(model: Model, X: NDArray, y: NDArray[np.int64] | None = None) -> Judge
     limit = 1.0 - settings.false_alarms
     verdict = Verdict(model.number, 1.0 - p, limit, p, p_inputs, p_labels)
     return Judgement(model, scores, verdict, wrong, calibration)
+
+
+def judge_all(
+    models: Sequence[Model], X: NDArray, y: NDArray[np.int64], latest: int | None
+) -> list[Judgement]:
+    """Return what models say of a batch, oldest first; `latest` took the last one.
+
+    As long as the model in use knows what it sees, only those that may be its duplicates are asked
+    too.
+    """
+    in_use = next((one for one in models if one.number == latest), None)
+    found: dict[int, Judgement] = {}
+    if in_use is not None:
+        found[in_use.number] = judge(in_use, X, y)
+        if found[in_use.number].verdict.validated:
+            models = [one for one in models if set(one.classes) == set(in_use.classes)]
+    for one in models:
+        if one is not in_use:
+            found[one.number] = judge(one, X, y)
+    return [found[one.number] for one in models]
 
 
 def decide(

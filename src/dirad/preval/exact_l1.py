@@ -21,7 +21,8 @@ from dirad.preval.sparse_regression import Covariance, forward_regression
 
 RIDGE_DOUBLING_SAMPLES = 100  # samples of a cluster for which the ridge is doubled
 MIN_STATE_STD = 1e-3  # of a state: below, its mean predicts it well enough
-LEAST_GAIN = 3.0  # of ln-likelihood, doubled, by which an edge must pay
+# An edge must explain this share of what is left of its target's variance; of few samples, more.
+LEAST_SHARE, LEAST_SHARE_TIMES_SAMPLES = 0.013, 1.0
 
 
 class SharedData(NamedTuple):
@@ -82,7 +83,8 @@ def _fit_cluster(
     forbid_neighbours(allowed, covariance, shared.n_inputs, settings.near)
     ridge = settings.ridge * (1.0 + RIDGE_DOUBLING_SAMPLES / n)
     most = settings.l1.max_edges
-    sources, weights = forward_regression(covariance, targets, allowed, most, ridge, LEAST_GAIN / n)
+    least = max(LEAST_SHARE, LEAST_SHARE_TIMES_SAMPLES / n)
+    sources, weights = forward_regression(covariance, targets, allowed, most, ridge, least)
     bias = mean[targets] - (weights * mean[sources]).sum(axis=1)
     return bias, sources, weights
 

@@ -137,30 +137,12 @@ class System:
 
     def learn_batch(self, X: NDArray, y: NDArray[np.int64]) -> Report:
         """Learn one batch of any size: score it, decide whose it is, apply the decision."""
-        judgements = self._judgements(X, y)
+        judgements = decide.judge_all(self._models_for_batch(X), X, y, self.latest)
         decision = decide.decide(judgements, y, self.settings, self.latest)
         self._apply(decision, judgements, X, y)
         self._count_samples_and_classes(y)
         self._complete_and_evict()
         return self.journal.reports[-1]
-
-    def _judgements(self, X: NDArray, y: NDArray[np.int64]) -> list[Judgement]:
-        """Return what models say of a batch, oldest first.
-
-        As long as the model in use knows what it sees, only those that may be its duplicates are
-        asked too.
-        """
-        models = self._models_for_batch(X)
-        in_use = next((one for one in models if one.number == self.latest), None)
-        found: dict[int, Judgement] = {}
-        if in_use is not None:
-            found[in_use.number] = judge(in_use, X, y)
-            if found[in_use.number].verdict.validated:
-                models = [one for one in models if set(one.classes) == set(in_use.classes)]
-        for one in models:
-            if one is not in_use:
-                found[one.number] = judge(one, X, y)
-        return [found[one.number] for one in models]
 
     def judge(self, X: NDArray, y: NDArray[np.int64] | None = None) -> list[Verdict]:
         """Return what each calibrated model says of a batch."""
