@@ -1,8 +1,8 @@
 """Whose is a batch? Pure functions from the models' scores and the labels to a decision.
 
 The model in use tests every batch, and if it does not know it, so do all other calibrated models. A
-batch that a model knows goes to it. One that no model
-knows as a whole is split: samples that some model knows go to that model, the others to a new one.
+batch that a model knows goes to it. One that no model knows as a whole is split: samples that some
+model knows go to that model, the others to a new one.
 """
 
 from collections.abc import Sequence
