@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dirad.core.compose import average_activations
 from dirad.core.magnitudes import mean_and_std
 from dirad.core.network import LINEAR, Network
+from dirad.encoding import NO_GROUPS, InputGroups
 from dirad.growth.adapt import (
     Adaptation,
     Data,
@@ -69,12 +70,18 @@ class Samples:
     """Training data: inputs, targets, weights, and groups for a stratified split."""
 
     def __init__(
-        self, X: NDArray, targets: NDArray, weight: NDArray, groups: NDArray | None = None
+        self,
+        X: NDArray,
+        targets: NDArray,
+        weight: NDArray,
+        groups: NDArray | None = None,
+        columns: InputGroups = NO_GROUPS,
     ) -> None:
         self.X = X
         self.targets = targets
         self.weight = weight
         self.groups = groups
+        self.columns = columns
 
     @cached_property
     def digest(self) -> str:
@@ -200,7 +207,7 @@ class Fit:
         seed = self.seeds[len(self.members)]
         scaled, held_out = self._scaled(samples), held_out_rows(samples, seed)
         constants = self.transfer, self.params.prior, ~self.scale.constant, seed
-        return fit_wide(scaled, held_out, *constants)
+        return fit_wide(scaled, held_out, *constants, samples.columns)
 
     def _take(self, wide: "WideFit") -> None:
         """Take a wide network, which is finished."""

@@ -24,7 +24,13 @@ from dirad.estimators.checks import (
     checked_weights,
     refuse_masked,
 )
-from dirad.estimators.columns import FROM_DTYPE, checked_columns, encoding_of, fit_columns
+from dirad.estimators.columns import (
+    FROM_DTYPE,
+    checked_columns,
+    encoding_of,
+    fit_columns,
+    input_groups,
+)
 from dirad.estimators.constants import accepts_constants, params_of, set_constants
 from dirad.estimators.fitting import Fit, Samples
 from dirad.estimators.importances import input_importances
@@ -244,7 +250,8 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
             (codes == 1)[:, None].astype(float) if binary else np.eye(len(self.classes_))[codes]
         )
         groups = codes if np.bincount(codes).min() > 1 else None
-        return Samples(encoded(encoding_of(self), X), targets, weight, groups)
+        inputs = encoded(encoding_of(self), X)
+        return Samples(inputs, targets, weight, groups, input_groups(self))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, one row per sample."""
@@ -363,7 +370,8 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
 
     def _samples(self, X: NDArray, y: NDArray, sample_weight: Any) -> Samples:
         weight = checked_weights(sample_weight, X)
-        return Samples(encoded(encoding_of(self), X), (y - self._offset) / self._spread, weight)
+        inputs, targets = encoded(encoding_of(self), X), (y - self._offset) / self._spread
+        return Samples(inputs, targets, weight, columns=input_groups(self))
 
     def _scale_outputs(self) -> None:
         """Fold the scaling of y into linear outputs; logistic ones are scaled afterwards."""

@@ -27,20 +27,23 @@ HALVINGS = 6  # of a Newton step that would raise the cost
 STEEPEST = 40.0  # |K·(x − θ)| beyond which σ₁ is constant
 
 
+Sum = tuple[tuple[int, float], ...]  # nodes and their weights
+
+
 class Gate(NamedTuple):
-    """A node (bias + weight · a_source) · σ₁(gain · (a_gate − threshold))."""
+    """A node (bias + weight · a_source) · σ₁(gain · (Σ wᵢ·aᵢ − threshold))."""
 
     source: int  # node of term 0, or CONSTANT
     weight: float
     bias: float  # of term 0
-    gate: int  # node of term 1
+    gate: Sum  # of term 1
     gain: float
     threshold: float
 
     @property
     def n_edges(self) -> int:
         """Edges into the node."""
-        return 1 if self.source == CONSTANT else 2
+        return len(self.gate) + (self.source != CONSTANT)
 
     @property
     def low(self) -> float:
@@ -52,7 +55,25 @@ class Gate(NamedTuple):
         term_0 = self.bias
         if self.source != CONSTANT:
             term_0 = self.bias + self.weight * states[:, self.source]
-        return term_0 * modulation(self.gain * (states[:, self.gate] - self.threshold))
+        return term_0 * self.factor(states)
+
+    def factor(self, states: NDArray) -> NDArray[np.float64]:
+        """Return σ₁ of term 1 for each sample."""
+        return modulation(self.gain * (summed(self.gate, states) - self.threshold))
+
+
+def alone(node: int) -> Sum:
+    """Return the sum of a single node."""
+    return ((node, 1.0),)
+
+
+def summed(parts: Sum, states: NDArray) -> NDArray[np.float64]:
+    """Return a weighted sum of states (samples, nodes) for each sample."""
+    (node, weight), *others = parts
+    total = weight * states[:, node]
+    for node, weight in others:
+        total += weight * states[:, node]
+    return total
 
 
 def modulation(z: NDArray) -> NDArray[np.float64]:
@@ -227,7 +248,7 @@ class Draft:
             sign = 1.0 if gate.gain > 0 else -1.0
             network.units[unit] = (MODULATORY, -1, abs(gate.gain), 0)
             network.bias[unit] = gate.bias, -sign * gate.threshold
-            edges.append((gate.gate, 2 * unit + 1, sign))
+            edges += [(node, 2 * unit + 1, sign * weight) for node, weight in gate.gate]
             if gate.source != CONSTANT:
                 edges.append((gate.source, 2 * unit, gate.weight))
         numbered = [(self._numbered(source), term, weight, 0) for source, term, weight in edges]
@@ -254,7 +275,9 @@ class Draft:
         gates = _records(GATE, len(self.nodes))
         gates["unit"] = np.arange(n_outputs, n_outputs + len(self.nodes))
         gates["step"], gates["term"] = unit_step[n_outputs:], 2 * gates["unit"] + 1
-        gates["source"] = [self._numbered(gate.gate) for gate in self.nodes]
+        gates["source"] = [
+            self._numbered(gate.gate[0][0]) if len(gate.gate) == 1 else -1 for gate in self.nodes
+        ]
         gates["value"] = [gate.threshold for gate in self.nodes]
         events = np.concatenate([added, gates])
         events = events[np.argsort(events["step"], kind="stable")]

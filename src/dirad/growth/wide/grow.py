@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dirad.encoding import NO_GROUPS, InputGroups
 from dirad.growth.wide.draft import Draft, Samples, total_cost, transferred
 from dirad.growth.wide.scan import Bins, Search
 
@@ -35,11 +36,12 @@ def grow(
     seed: int,
     most_nodes: int,
     held_out: Samples | None = None,
+    groups: InputGroups = NO_GROUPS,
 ) -> tuple[Draft, int, NDArray[np.float64]]:
     """Grow a network; return it, the best number of nodes, and its answers to held-out samples."""
     samples = some_of(samples, GROWTH_SAMPLES, seed)
     draft = Draft(samples, transfer, decay, usable)
-    bins = Bins(samples.inputs, usable, seed)
+    bins = Bins(samples.inputs, usable, seed, groups)
     best, best_nodes, best_answers = np.inf, 0, np.empty((0, samples.targets.shape[1]))
     least = 0.0
     if held_out is not None:
@@ -81,6 +83,7 @@ def fit_wide(
     decay: float,
     usable: NDArray[np.bool_],
     seed: int,
+    groups: InputGroups = NO_GROUPS,
 ) -> WideFit:
     """Find the number of nodes by the samples `held_out`, then grow on all samples.
 
@@ -89,8 +92,8 @@ def fit_wide(
     with threadpool_limits(1, user_api="blas"):
         rest, test = samples.take(np.flatnonzero(~held_out)), samples.take(np.flatnonzero(held_out))
         arguments = (transfer, decay, usable, seed)
-        _, n_nodes, answers = grow(rest, *arguments, MOST_NODES, test)
-        draft, _, _ = grow(samples, *arguments, n_nodes)
+        _, n_nodes, answers = grow(rest, *arguments, MOST_NODES, test, groups)
+        draft, _, _ = grow(samples, *arguments, n_nodes, groups=groups)
         if len(samples.inputs) > GROWTH_SAMPLES:
             operations = (len(draft.features) + 1) ** 2 * len(draft.bias)
             most = max(GROWTH_SAMPLES, int(SOLVED_OPERATIONS / operations))
