@@ -19,15 +19,8 @@ from dirad.estimators.fitting import held_out_rows, is_clearly_better
 from dirad.growth.wide import Samples, costs_of_answers, fit_wide, zero_one_losses
 from dirad.growth.wide.draft import CONSTANT, Draft, Gate, transferred
 from dirad.growth.wide.grow import grow, remove_negligible_edges
-from dirad.growth.wide.scan import (
-    BINS,
-    SIDES,
-    Bins,
-    Search,
-    corner_gain,
-    gain_on_feeding_source,
-    thresholds,
-)
+from dirad.growth.wide.gains import corner_gain, gain_on_feeding_source
+from dirad.growth.wide.scan import BINS, SIDES, Bins, Search, thresholds
 from dirad.inference import respond
 
 TRANSFERS = (LINEAR, LOGISTIC, SOFTMAX)
@@ -84,8 +77,8 @@ def test_solved_outputs_have_no_gradient_left(transfer):
 def test_a_new_node_changes_no_answer(transfer):
     draft = new_draft(transfer)
     before = draft.activations_of(draft.samples.inputs)
-    draft.add(Gate(CONSTANT, 0.0, 0.25, 1, 3.0, 0.2), feeds_outputs=True)
-    draft.add(Gate(4, 0.25, 0.0625, 0, -2.0, 0.1), feeds_outputs=True)
+    draft.add(Gate(CONSTANT, 0.0, 0.25, ((1, 1.0),), 3.0, 0.2), feeds_outputs=True)
+    draft.add(Gate(4, 0.25, 0.0625, ((0, 1.0), (2, 0.5)), -2.0, 0.1), feeds_outputs=True)
     assert np.array_equal(draft.activations_of(draft.samples.inputs), before)
 
 

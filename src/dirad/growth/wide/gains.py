@@ -11,6 +11,11 @@ def gain(u: NDArray, v: NDArray, decay: float) -> NDArray:
     return u * u / np.maximum(v + decay, 1e-30)
 
 
+def variance_of(residual: NDArray, curvature: NDArray) -> float:
+    """Return the variance of residuals relative to the curvature: 1 for well-fitted classes."""
+    return float((residual**2).sum()) / max(float(curvature.sum()), 1e-300)
+
+
 def gain_on_feeding_source(g: NDArray, h: NDArray, decay: float) -> NDArray:
     """Return the gain of every gate on a source that feeds the outputs already.
 

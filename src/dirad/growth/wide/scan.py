@@ -31,8 +31,9 @@ from dirad.growth.wide.gains import (
     gain_on_feeding_source,
     gated_gains,
     largest,
+    variance_of,
 )
-from dirad.growth.wide.subsets import SHARP, Cut, Sources, best_cuts, find_subsets
+from dirad.growth.wide.subsets import SHARP, Cut, Sources, best_cuts, chance_gain, find_subsets
 
 BINS = 32  # between the thresholds of an input
 CORNER_BINS = 8  # the same for each of the two inputs of a corner
@@ -45,6 +46,7 @@ STEEPNESS = (0.7, 2.0, 5.0, 12.0)  # gain of a new gate, in standard deviations 
 MOST_DEPTH = 4  # gates that a node multiplies
 SCALE = 0.25  # of term 0 of a new node
 LEAST_OF_BEST = 0.3  # share of the best candidate's rate that others of the round need
+GAP_CHANCE = 2.0  # gain of choosing the side of missing values in noise of variance 1
 NEW_STEP = -2  # in place of a source: the step of the same candidate
 SIDES = ((-1, -1), (-1, 1), (1, -1), (1, 1))  # signs of the two gates of a corner
 
@@ -135,6 +137,7 @@ class Search:
         self.h = self.curvature[bins.rows].astype(np.float32)
         self.decay = draft.decay * len(bins.rows) / len(answers)  # for the samples scanned
         self.n_outputs = self.g.shape[1]
+        self.noise = variance_of(self.residual, self.curvature)
 
     def best(self, count: int) -> list[Candidate]:
         """Return the best candidates, at most `count`, of different places."""
@@ -145,7 +148,8 @@ class Search:
         ranked = usable[np.argsort(-strength, kind="stable")]
         first = np.unique(self.bins.input[ranked], return_index=True)[1]  # one variable per input
         strongest = ranked[np.sort(first)][:GATE_INPUTS]
-        found += self._gated_nodes(strongest)
+        of_strongest = np.isin(self.bins.input[usable], self.bins.input[strongest])
+        found += self._gated_nodes(usable[of_strongest])
         if len(strongest) > 1:
             found += self._corners(strongest[:CORNER_INPUTS])
         if self.bins.subsets.inputs:
@@ -178,8 +182,13 @@ class Search:
         """Return a step or a gated node; its steepness is chosen when it is scored again."""
         gate, at = self.bins.sums[variable], float(self.bins.thresholds[variable][threshold])
         one = Gate(source, *self._term_0(source), gate, 1.0, at)
-        rate = gain / (one.n_edges + self.n_outputs)
-        return Candidate(rate, (one,), (source, int(self.bins.input[variable])))
+        chance = self._chance((one,))
+        rate = (gain - chance) / (one.n_edges + self.n_outputs)
+        return Candidate(rate, (one,), (source, int(self.bins.input[variable])), chance)
+
+    def _chance(self, gates: tuple[Gate, ...]) -> float:
+        """Return what the choice of a side for missing values gains in noise."""
+        return GAP_CHANCE * self.noise * sum(len(gate.gate) > 1 for gate in gates)
 
     def _term_0(self, source: int) -> tuple[float, float]:
         """Return weight and bias of term 0, which is 0 where the source is closed."""
@@ -260,8 +269,8 @@ class Search:
             {node for one in steps for node, _ in one.gate[:1]}
             | {int(subsets.inputs[cut.column][0])}
         )
-        chance = subsets.chance(self.residual, self.curvature)[cut.column]
-        return Candidate(cut.rate, (*steps, last), (source, *made_of), float(chance))
+        chance = self._chance(steps) + self.noise * chance_gain(subsets.counts, self.n_outputs)
+        return Candidate(cut.rate, (*steps, last), (source, *made_of), float(chance[cut.column]))
 
     def _new_steps(self, inputs: NDArray[np.intp]) -> tuple[list[Gate], NDArray[np.float32]]:
         """Return steps of both signs at few thresholds, and where they are open."""
@@ -303,9 +312,12 @@ class Search:
                 Gate(CONSTANT, 0.0, SCALE, sums[first], SIDES[side][0], step_at),
                 Gate(NEW_STEP, SCALE, SCALE**2, sums[second], SIDES[side][1], gate_at),
             )
-            rate = float(gains[step, r, gate, c, side]) / (n_edges(gates) + self.n_outputs)
+            chance = self._chance(gates)
+            rate = (float(gains[step, r, gate, c, side]) - chance) / (
+                n_edges(gates) + self.n_outputs
+            )
             made_of = sorted(self.bins.input[[first, second]].tolist())
-            found.append(Candidate(rate, gates, (CONSTANT, *made_of)))
+            found.append(Candidate(rate, gates, (CONSTANT, *made_of), chance))
         return found
 
     def _coarse_bins(self, inputs: NDArray[np.intp]) -> tuple[list[NDArray], NDArray[np.float32]]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.growth.wide.draft import Sum
-from dirad.growth.wide.gains import gated_gains, largest
+from dirad.growth.wide.gains import gated_gains, largest, variance_of
 
 LEAST_CATEGORIES = 3  # a subset of fewer is a category
 MOST_CATEGORIES = 32  # of one column that are ordered; the others are on neither side
@@ -40,11 +40,6 @@ class Subsets(NamedTuple):
     def counts(self) -> NDArray[np.intp]:
         """Number of categories per column."""
         return np.array([len(one) for one in self.inputs], np.intp)
-
-    def chance(self, g: NDArray, h: NDArray) -> NDArray[np.float64]:
-        """Return what the best order of each column gains if the residuals are noise."""
-        noise = float((g**2).sum()) / max(float(h.sum()), 1e-300)
-        return noise * chance_gain(self.counts, g.shape[1])
 
     def gate(self, column: int, members: NDArray[np.intp]) -> tuple[Sum, float]:
         """Return term 1 of a gate for some categories, and its threshold."""
@@ -153,7 +148,8 @@ def best_cuts(
     size = np.arange(1, subsets.width + 1)  # categories below a cut
     smaller = np.minimum(size, counts - size)
     edges = smaller + g.shape[1] + sources.n_edges[:, None, None]
-    rates = np.where(smaller > 0, gains - subsets.chance(g, h)[:, None], 0.0) / np.maximum(edges, 1)
+    chance = variance_of(g, h) * chance_gain(counts, g.shape[1])
+    rates = np.where(smaller > 0, gains - chance, 0.0) / np.maximum(edges, 1)
     found = []
     for place in largest(rates, count):
         side, source, column, last = (int(i) for i in np.unravel_index(place, rates.shape))
