@@ -12,13 +12,14 @@ A node lies between −¼ and ¾ where its source is 1, so that weight decay act
 gate as on the weight of an indicator.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-from dirad.growth.wide.draft import CONSTANT, Draft, Gate, modulation
+from dirad.growth.wide.draft import CONSTANT, Draft, Gate, Samples, modulation
 
 BINS = 32  # between the thresholds of an input
 CORNER_BINS = 8  # the same for each of the two inputs of a corner
@@ -47,10 +48,12 @@ class Candidate(NamedTuple):
 class Bins:
     """Thresholds of each input, and the bins of the samples on which candidates are compared."""
 
-    def __init__(self, inputs: NDArray, usable: NDArray[np.bool_], seed: int) -> None:
-        n = len(inputs)
-        rows = np.random.default_rng(seed).permutation(n)[:SCANNED_SAMPLES]
-        self.rows = np.arange(n) if n <= SCANNED_SAMPLES else np.sort(rows)
+    def __init__(self, samples: Samples, usable: NDArray[np.bool_], seed: int) -> None:
+        inputs = samples.inputs
+        self.rows = np.flatnonzero(samples.weight > 0)
+        if len(self.rows) > SCANNED_SAMPLES:
+            shuffled = np.random.default_rng(seed).permutation(self.rows)
+            self.rows = np.sort(shuffled[:SCANNED_SAMPLES])
         self.spread = np.maximum(inputs.std(axis=0), 1e-12)
         empty = np.empty(0)
         columns = [thresholds(x) if ok else empty for x, ok in zip(inputs.T, usable, strict=True)]
@@ -68,6 +71,21 @@ class Bins:
         for i, j in enumerate(inputs):
             result[np.arange(n), i, self.bins[:, j]] = 1.0
         return result.reshape(n, -1)
+
+    def coarse(self, inputs: NDArray[np.intp]) -> tuple[list[NDArray], NDArray[np.float32]]:
+        """Return fewer thresholds of some inputs, by number, and indicators of the wider bins."""
+        found = [self._coarse(int(j)) for j in inputs]
+        return [place for place, _ in found], np.concatenate([part for _, part in found], axis=1)
+
+    @cache  # noqa: B019
+    def _coarse(self, j: int) -> tuple[NDArray, NDArray[np.float32]]:
+        count = int(self.counts[j])
+        place = np.arange(count)
+        if count >= CORNER_BINS:
+            wanted = np.linspace(0, count - 1, CORNER_BINS + 1)[1:-1]
+            place = np.unique(wanted.round().astype(int))
+        wide = (self.bins[:, j, None] > place).sum(axis=1)
+        return place, np.eye(CORNER_BINS, dtype=np.float32)[wide]
 
     def valid(self, inputs: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which bins end in a threshold: (inputs, bins)."""
@@ -100,9 +118,13 @@ class Search:
         self.residual = (draft.samples.targets - answers) * weight
         self.curvature = draft.curvature(answers)
         self.g = self.residual[bins.rows].astype(np.float32)
-        self.h = self.curvature[bins.rows].astype(np.float32)
-        self.decay = draft.decay * len(bins.rows) / len(answers)  # for the samples scanned
+        # To compare candidates, all outputs share one curvature; the best are scored exactly.
+        self.h = self.curvature[bins.rows].mean(axis=1).astype(np.float32)
+        n_weighted = max(1, np.count_nonzero(draft.samples.weight))
+        self.decay = draft.decay * len(bins.rows) / n_weighted  # for the samples scanned
         self.n_outputs = self.g.shape[1]
+        self.design = draft.design()
+        self.fishers = draft.fishers(self.design, self.curvature)
 
     def best(self, count: int) -> list[Candidate]:
         """Return the best candidates, at most `count`, of different places."""
@@ -124,14 +146,14 @@ class Search:
 
     def _steps(self, inputs: NDArray[np.intp]) -> tuple[list[Candidate], NDArray]:
         """Return the best steps, and the largest gain of a step of each input."""
-        both = np.hstack([self.g, self.h])
+        both = np.hstack([self.g, self.h[:, None]])
         below = [
             np.cumsum((both.T @ self.bins.indicators(part)).reshape(len(both.T), -1, BINS), axis=2)
             for part in np.array_split(inputs, -(-len(inputs) // 64))
         ]
         sums = np.concatenate(below, axis=1)
-        g, h = np.split(sums, 2)
-        gains = gain_on_feeding_source(g, h, self.decay).sum(axis=0) * self.bins.valid(inputs)
+        gains = gain_on_feeding_source(sums[:-1], sums[-1], self.decay).sum(axis=0)
+        gains *= self.bins.valid(inputs)
         found = []
         for place in largest(gains, 8):
             i, b = np.unravel_index(place, gains.shape)
@@ -174,10 +196,11 @@ class Search:
         shape = (len(sources), len(inputs), BINS)
         feeds = np.isin(sources, self.draft.features)[:, None, None]
         gains = np.zeros(shape, np.float32)
+        h = np.cumsum(((rows**2 * self.h[:, None]).T @ indicators).reshape(shape), axis=2)
+        all_h = h[:, :, -1:]
         for o in range(self.n_outputs):
             g = np.cumsum(((rows * self.g[:, o, None]).T @ indicators).reshape(shape), axis=2)
-            h = np.cumsum(((rows**2 * self.h[:, o, None]).T @ indicators).reshape(shape), axis=2)
-            all_g, all_h = g[:, :, -1:], h[:, :, -1:]
+            all_g = g[:, :, -1:]
             # A node is ¾ of its source where the gate is open and −¼ where it is closed.
             above = gain(0.75 * all_g - g, (9.0 * all_h - 8.0 * h) / 16.0, self.decay)
             below = gain(g - 0.25 * all_g, (all_h + 8.0 * h) / 16.0, self.decay)
@@ -194,15 +217,17 @@ class Search:
 
     def _corners(self, inputs: NDArray[np.intp]) -> list[Candidate]:
         """Return the best products of a new step and a gate of another input."""
-        places, indicators = self._coarse_bins(inputs)
+        places, indicators = self.bins.coarse(inputs)
         shape = (len(inputs), CORNER_BINS, len(inputs), CORNER_BINS)
         gains = np.zeros((*shape, len(SIDES)), np.float32)
+
+        def sums(values: NDArray) -> NDArray:
+            cells = (indicators * values[:, None]).T @ indicators
+            return cells.reshape(shape).cumsum(axis=1).cumsum(axis=3)
+
+        h = sums(self.h)
         for o in range(self.n_outputs):
-            g, h = (
-                ((indicators * values[:, o, None]).T @ indicators).reshape(shape)
-                .cumsum(axis=1).cumsum(axis=3)
-                for values in (self.g, self.h)
-            )  # fmt: skip
+            g = sums(self.g[:, o])
             for i, (step_sign, gate_sign) in enumerate(SIDES):
                 gains[..., i] += corner_gain(g, h, step_sign, gate_sign, self.decay)
         valid = np.arange(CORNER_BINS) < np.array([len(one) for one in places])[:, None]
@@ -222,61 +247,64 @@ class Search:
             found.append(Candidate(rate, gates, (CONSTANT, *sorted((first, second)))))
         return found
 
-    def _coarse_bins(self, inputs: NDArray[np.intp]) -> tuple[list[NDArray], NDArray[np.float32]]:
-        """Return fewer thresholds of some inputs, by number, and indicators of the wider bins."""
-        n = len(self.bins.rows)
-        indicators = np.zeros((n, len(inputs), CORNER_BINS), np.float32)
-        places = []
-        for i, j in enumerate(inputs):
-            count = int(self.bins.counts[j])
-            place = np.arange(count)
-            if count >= CORNER_BINS:
-                wanted = np.linspace(0, count - 1, CORNER_BINS + 1)[1:-1]
-                place = np.unique(wanted.round().astype(int))
-            indicators[np.arange(n), i, (self.bins.bins[:, j, None] > place).sum(axis=1)] = 1.0
-            places.append(place)
-        return places, indicators.reshape(n, -1)
-
     def _rescored(self, candidates: list[Candidate]) -> list[Candidate]:
         """Return candidates with their best steepness, scored on all samples.
 
         What the present parameters of an output explain of a feature does not count.
         """
-        design = self.draft.design()
-        shared = []
-        for o in range(1 if np.ptp(self.curvature, axis=1).max() == 0 else self.n_outputs):
-            fisher = self.draft.fisher(design, self.curvature[:, o])
-            factor = cholesky(fisher, lower=True)
-            shared.append((factor, (design * self.curvature[:, o, None]).T))
+        if not candidates:
+            return []
+        features = self._states_of_last([one.gates for one in candidates])
+        residual, curvature = self.residual.astype(np.float32), self.curvature.astype(np.float32)
+        design = self.design.astype(np.float32)
+        scores, squares = residual.T @ features, curvature.T @ features**2
+        gains = np.zeros(features.shape[1])
+        explained = np.empty(0)
+        for o in range(self.n_outputs):
+            if o < len(self.fishers):
+                factor = cholesky(self.fishers[o], lower=True, check_finite=False)
+                projection = (design * curvature[:, o, None]).T @ features
+                part = solve_triangular(factor, projection, lower=True, check_finite=False)
+                explained = (part**2).sum(axis=0)
+            left = squares[o] - explained
+            some = left > LEAST_LEFT * squares[o]
+            gains += np.where(some, gain(scores[o], left, self.draft.decay), 0.0)
         result = []
-        for one in candidates:
-            options = [self._with_steepness(one, steepness) for steepness in STEEPNESS]
-            features = np.stack([self._state_of_last(gates) for gates in options], axis=1)
-            gains = np.zeros(len(options))
-            for o in range(self.n_outputs):
-                factor, projection = shared[min(o, len(shared) - 1)]
-                u = features.T @ self.residual[:, o]
-                square = (features**2).T @ self.curvature[:, o]
-                explained = solve_triangular(factor, projection @ features, lower=True)
-                v = square - (explained**2).sum(axis=0)
-                gains += np.where(v > LEAST_LEFT * square, gain(u, v, self.draft.decay), 0.0)
+        for one, found in zip(candidates, gains.reshape(len(candidates), -1), strict=True):
             edges = self.n_outputs + sum(gate.n_edges for gate in one.gates)
-            best = int(np.argmax(gains))
-            result.append(one._replace(rate=float(gains[best]) / edges, gates=options[best]))
+            best = int(np.argmax(found))
+            gates = tuple(self._with_steepness(gate, STEEPNESS[best]) for gate in one.gates)
+            result.append(one._replace(rate=float(found[best]) / edges, gates=gates))
         return result
 
-    def _with_steepness(self, one: Candidate, steepness: float) -> tuple[Gate, ...]:
-        spread = self.bins.spread
-        return tuple(g._replace(gain=g.gain * steepness / spread[g.gate]) for g in one.gates)
+    def _with_steepness(self, gate: Gate, steepness: float) -> Gate:
+        return gate._replace(gain=gate.gain * steepness / self.bins.spread[gate.gate])
 
-    def _state_of_last(self, gates: tuple[Gate, ...]) -> NDArray[np.float64]:
-        """Return the state that the last of some new nodes would have."""
+    def _states_of_last(self, candidates: list[tuple[Gate, ...]]) -> NDArray[np.float32]:
+        """Return the states that the last of new nodes would have: a column per steepness."""
+        values = self._products([gates[0] for gates in candidates], None)
+        longer = [i for i, gates in enumerate(candidates) if len(gates) > 1]
+        if longer:
+            second = [candidates[i][1] for i in longer]
+            values[:, longer] = self._products(second, values[:, longer])
+        return values.reshape(len(values), -1)
+
+    def _products(self, gates: list[Gate], sources: NDArray | None) -> NDArray[np.float32]:
+        """Return the states of gates, with every steepness: (samples, gates, steepness).
+
+        `sources` are the states of their term 0, if they are new too.
+        """
         states = self.draft.states
-        value = gates[0].state(states)
-        for gate in gates[1:]:
-            z = gate.gain * (states[:, gate.gate] - gate.threshold)
-            value = (gate.bias + gate.weight * value) * modulation(z)
-        return value
+        source, weight, bias, gate, sign, threshold = (
+            np.array(column) for column in zip(*gates, strict=True)
+        )
+        if sources is None:
+            sources = states[:, np.maximum(source, 0), None].astype(np.float32)
+        terms = sources * weight[:, None].astype(np.float32) + bias[:, None].astype(np.float32)
+        z = (states[:, gate] - threshold) * (sign / self.bins.spread[gate])
+        return terms * modulation(
+            z[:, :, None].astype(np.float32) * np.array(STEEPNESS, np.float32)
+        )
 
 
 def gain_on_feeding_source(g: NDArray, h: NDArray, decay: float) -> NDArray:
