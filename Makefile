@@ -29,7 +29,7 @@ test: $(VENV)/dev.stamp  ## lint, format, layers, types and tests: all that must
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses logical --dist loadfile
 
 slow: $(VENV)/dev.stamp  ## the tests that take minutes
 	$(BIN)/pytest -m slow

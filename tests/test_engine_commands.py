@@ -6,6 +6,8 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -18,22 +20,31 @@ pytest.importorskip("ray", reason="the extra dirad[ray] is not installed")
 PARITY = ["parity", "--bits", "2", "--seeds", "2", "--json", "--quiet"]
 
 
-def ray_processes():
-    found = subprocess.run(["pgrep", "-f", "raylet|gcs_server"], capture_output=True, text=True)
-    return set(found.stdout.split())
+def processes_with(variable):
+    """Return the processes in whose environment a variable is set; they inherit it."""
+    result = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if variable.encode() in (process / "environ").read_bytes():
+                result.append((process / "cmdline").read_text())
+    return result
 
 
 def test_a_command_starts_its_own_cluster_and_leaves_nothing_behind(tmp_path, capsys):
-    before = ray_processes()
     command = [*PARITY, "--engine", "ray", "--workers", "2", "--out", str(tmp_path / "ray")]
-    done = subprocess.run([sys.executable, "-m", "experiments", *command], capture_output=True)
+    variable = f"STARTED_BY_{os.getpid()}"
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments", *command],
+        capture_output=True,
+        env={**os.environ, variable: "1"},
+    )
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     assert command_line([*PARITY, "--workers", "1", "--out", str(tmp_path / "local")]) == 0
     found = {"ray": json.loads(done.stdout), "local": json.loads(capsys.readouterr().out)}
     assert found["ray"]["command"] == found["local"]["command"]
     assert untimed(found["ray"]) == untimed(found["local"])
-    assert ray_processes() == before
+    assert not processes_with(variable)
 
 
 def untimed(outcome):
@@ -87,6 +98,7 @@ def test_without_ray_the_extra_is_named(monkeypatch, capsys):
 
 CLUSTER = """
 import os, signal, sys, time
+from pathlib import Path
 from dirad.engine import ClusterError, on_ray, rays
 
 def listening():
@@ -97,16 +109,29 @@ def listening():
         found |= {(p[1].rpartition(":")[0], p[9]) for p in parts if p[3] == "0A"}
     return found  # addresses, and the number of each socket
 
+def sockets_of_ray():
+    numbers = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"ray" in (process / "cmdline").read_bytes():
+                names = [os.readlink(file) for file in (process / "fd").iterdir()]
+                numbers |= {name[8:-1] for name in names if name.startswith("socket:[")}
+        except OSError:
+            continue  # the process has ended
+    return numbers
+
 def deadly(marks):
     with open(marks, "a") as file:
         file.write("x")
     os.kill(os.getpid(), signal.SIGKILL)
 
-before = listening()
+before = listening()  # sockets that other programs open meanwhile are not Ray's
 rays.RETRIES = 2
 with on_ray(workers=1) as engine:
     assert list(engine.finished(abs, [(-1,)])) == [(0, 1)]
-    print(*sorted({address for address, _ in listening() - before}))
+    of_ray = sockets_of_ray()
+    assert of_ray
+    print(*sorted({address for address, number in listening() - before if number in of_ray}))
     for function, job, seconds in ((deadly, sys.argv[1], 60.0), (time.sleep, 1000, 0.5)):
         engine.answer_within = seconds
         try:

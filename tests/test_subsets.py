@@ -17,8 +17,10 @@ from dirad.encoding import InputGroups
 from dirad.estimators.columns import network_inputs
 from dirad.export import to_c, to_python
 from dirad.growth.wide import Samples
-from dirad.growth.wide.draft import Draft, summed
-from dirad.growth.wide.scan import Bins, Search, sums_with_gap
+from dirad.growth.wide.bins import Bins, sums_with_gap
+from dirad.growth.wide.gate import summed
+from dirad.growth.wide.grow import start
+from dirad.growth.wide.scan import Search
 from dirad.growth.wide.subsets import (
     Sources,
     best_cuts,
@@ -157,8 +159,8 @@ def subset_draft():
     inputs = np.column_stack([one_hot(codes, 8), x])
     y = x * np.isin(codes, [1, 4, 6]) + 0.1 * rng.normal(size=600)
     samples = Samples(inputs, y[:, None], np.ones(600))
-    draft = Draft(samples, LINEAR, 1.0, np.ones(9, bool))
-    return draft, Bins(inputs, draft.usable, 0, InputGroups((tuple(range(8)),), ()))
+    draft = start(samples, LINEAR, 1.0, np.ones(9, bool))
+    return draft, Bins(samples, draft.usable, 0, InputGroups((tuple(range(8)),), ()))
 
 
 def test_a_subset_is_found_and_inserted_without_effect():

@@ -17,10 +17,12 @@ from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX
 from dirad.estimators.fitting import Samples as Given
 from dirad.estimators.fitting import held_out_rows, is_clearly_better
 from dirad.growth.wide import Samples, costs_of_answers, fit_wide, zero_one_losses
-from dirad.growth.wide.draft import CONSTANT, Draft, Gate, transferred
-from dirad.growth.wide.grow import grow, remove_negligible_edges
+from dirad.growth.wide.bins import BINS, Bins, thresholds
+from dirad.growth.wide.draft import transferred
 from dirad.growth.wide.gains import corner_gain, gain_on_feeding_source
-from dirad.growth.wide.scan import BINS, SIDES, Bins, Search, thresholds
+from dirad.growth.wide.gate import CONSTANT, Gate
+from dirad.growth.wide.grow import grow_once, remove_negligible_edges, start, without_least
+from dirad.growth.wide.scan import SIDES, Search
 from dirad.inference import respond
 
 TRANSFERS = (LINEAR, LOGISTIC, SOFTMAX)
@@ -40,9 +42,13 @@ def problem(transfer, n=240, n_inputs=4, seed=0):
     return Samples(X, targets, rng.uniform(0.5, 1.5, n))
 
 
-def new_draft(transfer, decay=2.0, **options):
-    samples = problem(transfer, **options)
-    return Draft(samples, transfer, decay, np.ones(samples.inputs.shape[1], bool))
+def new_draft(transfer, decay=2.0, n_nodes=0):
+    samples = problem(transfer)
+    draft = start(samples, transfer, decay, np.ones(samples.inputs.shape[1], bool))
+    bins = Bins(samples, draft.usable, 0)
+    while len(draft.nodes) < n_nodes:
+        grow_once(draft, bins)
+    return draft
 
 
 def test_outputs_are_those_of_ridge_regression():
@@ -64,8 +70,8 @@ def test_outputs_are_those_of_logistic_regression():
 
 @pytest.mark.parametrize("transfer", TRANSFERS)
 def test_solved_outputs_have_no_gradient_left(transfer):
-    draft, _, _ = grow(problem(transfer), transfer, 2.0, np.ones(4, bool), 0, 6)
-    draft.solve(60, 0.0)
+    draft = new_draft(transfer, 2.0, 6)
+    draft.solve(20, 0.0)
     design = draft.design()
     residual = (draft.answers() - draft.samples.targets) * draft.samples.weight[:, None]
     gradient = design.T @ residual
@@ -84,7 +90,7 @@ def test_a_new_node_changes_no_answer(transfer):
 
 @pytest.mark.parametrize("transfer", TRANSFERS)
 def test_the_network_answers_as_the_draft(transfer):
-    draft, _, _ = grow(problem(transfer), transfer, 1.0, np.ones(4, bool), 0, 12)
+    draft = new_draft(transfer, 1.0, 12)
     assert len(draft.nodes) >= 12
     X = np.random.default_rng(1).normal(size=(50, 4))
     answers = transferred(draft.activations_of(X), transfer)
@@ -92,7 +98,7 @@ def test_the_network_answers_as_the_draft(transfer):
 
 
 def test_the_history_ends_with_the_network():
-    draft, _, _ = grow(problem(SOFTMAX), SOFTMAX, 1.0, np.ones(4, bool), 0, 10)
+    draft = new_draft(SOFTMAX, 1.0, 10)
     network, history = draft.network(), draft.history()
     edges = {i: (int(e["source"]), int(e["term"])) for i, e in enumerate(network.edges)}
     assert history.topology() == edges
@@ -133,7 +139,7 @@ def test_gains_of_corners_are_those_of_their_features(seed, signs):
     shape = (1, 3, 1, 3)
     sums = [np.array([[(v * (rows <= r) * (columns <= c)).sum() for c in range(3)]
                       for r in range(3)]).reshape(shape) for v in (g, h)]  # fmt: skip
-    found = corner_gain(*sums, *signs, 0.5)[0, :, 0]
+    found = corner_gain(sums[0], sums[1], signs[0], signs[1], 0.5)[0, :, 0]
     for r in range(2):
         for c in range(2):
             step = (rows > r) if signs[0] > 0 else (rows <= r)
@@ -149,7 +155,7 @@ def test_rescored_gain_is_the_drop_of_the_cost():
     """With linear outputs the prediction is exact: solving lowers twice the cost by the gain."""
     draft = new_draft(LINEAR)
     draft.solve(10, 0.0)
-    bins = Bins(draft.samples.inputs, draft.usable, 0)
+    bins = Bins(draft.samples, draft.usable, 0)
     best = Search(draft, bins).best(1)[0]
     before = draft.cost(draft.activation)
     node = CONSTANT
@@ -174,12 +180,32 @@ def test_thresholds_lie_between_values():
 
 def test_negligible_edges_are_removed_and_others_stay():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(500, 2))
+    X = np.linalg.qr(rng.normal(size=(500, 2)))[0] * 22
     y = X[:, :1] + 0.1 * rng.normal(size=(500, 1))
     y -= X[:, 1:] * (X[:, 1] @ y[:, 0]) / (X[:, 1] @ X[:, 1])  # the second input explains nothing
-    draft = Draft(Samples(X, y, np.ones(500)), LINEAR, 1.0, np.ones(2, bool))
+    draft = start(Samples(X, y, np.ones(500)), LINEAR, 1.0, np.ones(2, bool))
     remove_negligible_edges(draft)
+    draft.solve(5)
     assert (draft.weights[:, 0] != 0).tolist() == [True, False]
+
+
+def test_of_two_equal_features_one_is_removed():
+    """Each alone seems superfluous; without both the cost would rise."""
+    x = np.random.default_rng(0).normal(size=200)
+    X = np.stack([x, x, np.ones(200)], axis=1)
+    fisher = X[:, [2, 0, 1]].T @ X[:, [2, 0, 1]] + np.diag([0.0, 1e-3, 1e-3])
+    weights = without_least(np.array([1.0, 1.0]), fisher, 1.0)
+    assert sorted(weights) == [0.0, pytest.approx(2.0, rel=1e-3)]
+
+
+@pytest.mark.parametrize("transfer", TRANSFERS)
+def test_a_newton_step_may_start_from_a_known_curvature(transfer):
+    drafts = [new_draft(transfer, 1.0, 5) for _ in range(2)]
+    for draft, is_known in zip(drafts, (True, False), strict=True):
+        known = draft.fishers(draft.design(), draft.curvature(draft.answers()))
+        draft.add(Gate(CONSTANT, 0.0, 0.25, ((1, 1.0),), 3.0, 0.2), feeds_outputs=True)
+        draft.solve(1, known=known if is_known else None)
+    np.testing.assert_allclose(drafts[0].weights, drafts[1].weights, atol=1e-9)
 
 
 def test_costs_of_answers():
@@ -297,7 +323,7 @@ def test_samples_of_weight_0_do_not_count():
                  np.ones(12, bool), 0).draft.activations_of(X)
         for t in (y, wild)
     ]  # fmt: skip
-    np.testing.assert_allclose(*fits, atol=1e-6)
+    np.testing.assert_allclose(fits[0], fits[1], atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -181,10 +181,11 @@ class Fit:
             raise ValueError("these are not the samples that the fit began with")
         left = self._last_step * len(self.seeds) if steps is None else steps
         fitted, held_out = self._parts(samples)
-        data = new_data(fitted.X, fitted.targets, self.params, fitted.weight)
         from dirad.estimators.progress import ProgressBar
 
+        data: Data | None = None
         if self.structure == "compact":
+            data = new_data(fitted.X, fitted.targets, self.params, fitted.weight)
             load_kernels(self.params, verbose)
         with ProgressBar(self.params, verbose) as bar:
             while left > 0 and not self.stable:
@@ -192,7 +193,7 @@ class Fit:
                     self.members.append(self._member)
                     self._begin_member(samples)
                 before = self.state.step
-                if self.structure == "wide":
+                if data is None:
                     self._take(self._fit_wide(samples))
                     left -= 1
                 else:

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-from dirad.encoding import NO_GROUPS, InputGroups
-from dirad.growth.wide.draft import CONSTANT, Draft, Gate, Sum, alone, summed
+from dirad.growth.wide.bins import BINS, CORNER_BINS, Bins
+from dirad.growth.wide.draft import Draft
 from dirad.growth.wide.gains import (
     LEAST_LEFT,
     corner_gain,
@@ -33,11 +33,9 @@ from dirad.growth.wide.gains import (
     largest,
     variance_of,
 )
-from dirad.growth.wide.subsets import SHARP, Cut, Sources, best_cuts, chance_gain, find_subsets
+from dirad.growth.wide.gate import CONSTANT, Gate, modulation, summed
+from dirad.growth.wide.subsets import SHARP, Cut, Sources, best_cuts, chance_gain
 
-BINS = 32  # between the thresholds of an input
-CORNER_BINS = 8  # the same for each of the two inputs of a corner
-SCANNED_SAMPLES = 1500  # on which all candidates are compared
 GATE_INPUTS = 24  # inputs whose gates are multiplied with sources; those of the strongest steps
 SOURCES = 40  # that gates are multiplied with
 CORNER_INPUTS = 10
@@ -60,69 +58,6 @@ class Candidate(NamedTuple):
     chance: float = 0.0  # gain that the search would find in noise; it is subtracted
 
 
-class Bins:
-    """Thresholds of each variable, and the bins of the samples on which candidates are compared.
-
-    A variable is an input, or a number with the lowest or highest value where it is missing.
-    """
-
-    def __init__(
-        self, inputs: NDArray, usable: NDArray[np.bool_], seed: int, groups: InputGroups = NO_GROUPS
-    ) -> None:
-        n = len(inputs)
-        rows = np.random.default_rng(seed).permutation(n)[:SCANNED_SAMPLES]
-        self.rows = np.arange(n) if n <= SCANNED_SAMPLES else np.sort(rows)
-        self.sums = [alone(i) for i in range(inputs.shape[1])]
-        for number, gap in groups.gaps:
-            if usable[number] and usable[gap]:
-                self.sums += sums_with_gap(inputs, number, gap)
-        self.input = np.array([one[0][0] for one in self.sums], np.intp)  # of each variable
-        self.spread = np.maximum(inputs.std(axis=0), 1e-12)
-        empty = np.empty(0)
-        values = [summed(one, inputs) for one in self.sums]
-        columns = [
-            thresholds(x) if usable[i] else empty for x, i in zip(values, self.input, strict=True)
-        ]
-        self.thresholds = columns
-        self.counts = np.array([len(column) for column in columns])
-        self.bins = np.stack(
-            [np.searchsorted(t, x[self.rows]) for t, x in zip(columns, values, strict=True)], 1
-        )
-        self.subsets = find_subsets(inputs, groups.categories, usable, self.rows)
-
-    def indicators(self, inputs: NDArray[np.intp]) -> NDArray[np.float32]:
-        """Return a column per input and bin: 1 where a sample lies in it."""
-        n = len(self.rows)
-        result = np.zeros((n, len(inputs), BINS), np.float32)
-        for i, j in enumerate(inputs):
-            result[np.arange(n), i, self.bins[:, j]] = 1.0
-        return result.reshape(n, -1)
-
-    def valid(self, inputs: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return which bins end in a threshold: (inputs, bins)."""
-        return np.arange(BINS) < self.counts[inputs][:, None]
-
-
-def sums_with_gap(inputs: NDArray, number: int, gap: int) -> list[Sum]:
-    """Return sums that are the lowest or highest number where it is missing, by the input `gap`."""
-    missing = inputs[:, gap] > inputs[:, gap].min()
-    if missing.all() or not missing.any():
-        return []
-    step = np.ptp(inputs[:, gap])
-    known, mean = inputs[~missing, number], inputs[missing, number][0]
-    return [((number, 1.0), (gap, float(end - mean) / step)) for end in (known.min(), known.max())]
-
-
-def thresholds(values: NDArray) -> NDArray[np.float64]:
-    """Return at most BINS − 1 thresholds between different values, at their quantiles."""
-    distinct = np.unique(values)
-    if len(distinct) <= BINS:
-        return 0.5 * (distinct[1:] + distinct[:-1])
-    wanted = np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1], method="higher")
-    place = np.unique(np.clip(np.searchsorted(distinct, wanted), 1, len(distinct) - 1))
-    return 0.5 * (distinct[place] + distinct[place - 1])
-
-
 class Search:
     """One round: the residuals of a draft, and the candidates compared on them."""
 
@@ -134,10 +69,14 @@ class Search:
         self.residual = (draft.samples.targets - answers) * weight
         self.curvature = draft.curvature(answers)
         self.g = self.residual[bins.rows].astype(np.float32)
-        self.h = self.curvature[bins.rows].astype(np.float32)
-        self.decay = draft.decay * len(bins.rows) / len(answers)  # for the samples scanned
+        # To compare candidates, all outputs share one curvature; the best are scored exactly.
+        self.h = self.curvature[bins.rows].mean(axis=1).astype(np.float32)
+        n_weighted = max(1, np.count_nonzero(draft.samples.weight))
+        self.decay = draft.decay * len(bins.rows) / n_weighted  # for the samples scanned
         self.n_outputs = self.g.shape[1]
         self.noise = variance_of(self.residual, self.curvature)
+        self.design = draft.design()
+        self.fishers = draft.fishers(self.design, self.curvature)
 
     def best(self, count: int) -> list[Candidate]:
         """Return the best candidates, at most `count`, of different places."""
@@ -164,14 +103,14 @@ class Search:
 
     def _steps(self, inputs: NDArray[np.intp]) -> tuple[list[Candidate], NDArray]:
         """Return the best steps, and the largest gain of a step of each variable."""
-        both = np.hstack([self.g, self.h])
+        both = np.hstack([self.g, self.h[:, None]])
         below = [
             np.cumsum((both.T @ self.bins.indicators(part)).reshape(len(both.T), -1, BINS), axis=2)
             for part in np.array_split(inputs, -(-len(inputs) // 64))
         ]
         sums = np.concatenate(below, axis=1)
-        g, h = np.split(sums, 2)
-        gains = gain_on_feeding_source(g, h, self.decay).sum(axis=0) * self.bins.valid(inputs)
+        gains = gain_on_feeding_source(sums[:-1], sums[-1], self.decay).sum(axis=0)
+        gains *= self.bins.valid(inputs)
         found = []
         for place in largest(gains, 8):
             i, b = np.unravel_index(place, gains.shape)
@@ -224,9 +163,9 @@ class Search:
         shape = (len(sources), len(inputs), BINS)
         feeds = self._feeds(sources)[:, None, None]
         gains = np.zeros(shape, np.float32)
+        h = np.cumsum(((rows**2 * self.h[:, None]).T @ indicators).reshape(shape), axis=2)
         for o in range(self.n_outputs):
             g = np.cumsum(((rows * self.g[:, o, None]).T @ indicators).reshape(shape), axis=2)
-            h = np.cumsum(((rows**2 * self.h[:, o, None]).T @ indicators).reshape(shape), axis=2)
             gains += np.maximum(*gated_gains(g, h, feeds, self.decay))
         gains *= self.bins.valid(inputs)
         found = []
@@ -258,7 +197,7 @@ class Search:
         ]
 
     def _cuts(self, sources: Sources) -> list[Cut]:
-        return best_cuts(self.bins.subsets, sources, self.g, self.h, self.decay, 16)
+        return best_cuts(self.bins.subsets, sources, self.g, self.h[:, None], self.decay, 16)
 
     def _subset_candidate(self, cut: Cut, source: int, steps: tuple[Gate, ...]) -> Candidate:
         subsets = self.bins.subsets
@@ -274,7 +213,7 @@ class Search:
 
     def _new_steps(self, inputs: NDArray[np.intp]) -> tuple[list[Gate], NDArray[np.float32]]:
         """Return steps of both signs at few thresholds, and where they are open."""
-        places, _ = self._coarse_bins(inputs)
+        places, _ = self.bins.coarse(inputs)
         steps, rows = [], []
         for variable, place in zip(inputs, places, strict=True):
             for one in place:
@@ -287,15 +226,17 @@ class Search:
 
     def _corners(self, inputs: NDArray[np.intp]) -> list[Candidate]:
         """Return the best products of a new step and a gate of another input."""
-        places, indicators = self._coarse_bins(inputs)
+        places, indicators = self.bins.coarse(inputs)
         shape = (len(inputs), CORNER_BINS, len(inputs), CORNER_BINS)
         gains = np.zeros((*shape, len(SIDES)), np.float32)
+
+        def sums(values: NDArray) -> NDArray:
+            cells = (indicators * values[:, None]).T @ indicators
+            return cells.reshape(shape).cumsum(axis=1).cumsum(axis=3)
+
+        h = sums(self.h)
         for o in range(self.n_outputs):
-            g, h = (
-                ((indicators * values[:, o, None]).T @ indicators).reshape(shape)
-                .cumsum(axis=1).cumsum(axis=3)
-                for values in (self.g, self.h)
-            )  # fmt: skip
+            g = sums(self.g[:, o])
             for i, (step_sign, gate_sign) in enumerate(SIDES):
                 gains[..., i] += corner_gain(g, h, step_sign, gate_sign, self.decay)
         valid = np.arange(CORNER_BINS) < np.array([len(one) for one in places])[:, None]
@@ -307,10 +248,10 @@ class Search:
             first, second = int(inputs[step]), int(inputs[gate])
             step_at = float(self.bins.thresholds[first][places[step][r]])
             gate_at = float(self.bins.thresholds[second][places[gate][c]])
-            sums = self.bins.sums
+            gated = self.bins.sums[second]
             gates = (
-                Gate(CONSTANT, 0.0, SCALE, sums[first], SIDES[side][0], step_at),
-                Gate(NEW_STEP, SCALE, SCALE**2, sums[second], SIDES[side][1], gate_at),
+                Gate(CONSTANT, 0.0, SCALE, self.bins.sums[first], SIDES[side][0], step_at),
+                Gate(NEW_STEP, SCALE, SCALE**2, gated, SIDES[side][1], gate_at),
             )
             chance = self._chance(gates)
             rate = (float(gains[step, r, gate, c, side]) - chance) / (
@@ -320,66 +261,64 @@ class Search:
             found.append(Candidate(rate, gates, (CONSTANT, *made_of), chance))
         return found
 
-    def _coarse_bins(self, inputs: NDArray[np.intp]) -> tuple[list[NDArray], NDArray[np.float32]]:
-        """Return fewer thresholds of some inputs, by number, and indicators of the wider bins."""
-        n = len(self.bins.rows)
-        indicators = np.zeros((n, len(inputs), CORNER_BINS), np.float32)
-        places = []
-        for i, j in enumerate(inputs):
-            count = int(self.bins.counts[j])
-            place = np.arange(count)
-            if count >= CORNER_BINS:
-                wanted = np.linspace(0, count - 1, CORNER_BINS + 1)[1:-1]
-                place = np.unique(wanted.round().astype(int))
-            indicators[np.arange(n), i, (self.bins.bins[:, j, None] > place).sum(axis=1)] = 1.0
-            places.append(place)
-        return places, indicators.reshape(n, -1)
-
     def _rescored(self, candidates: list[Candidate]) -> list[Candidate]:
         """Return candidates with their best steepness, scored on all samples.
 
         What the present parameters of an output explain of a feature does not count.
         """
-        design = self.draft.design()
-        shared = []
-        for o in range(1 if np.ptp(self.curvature, axis=1).max() == 0 else self.n_outputs):
-            fisher = self.draft.fisher(design, self.curvature[:, o])
-            factor = cholesky(fisher, lower=True)
-            shared.append((factor, (design * self.curvature[:, o, None]).T))
+        if not candidates:
+            return []
+        features = self._states_of_last([one.gates for one in candidates])
+        residual, curvature = self.residual.astype(np.float32), self.curvature.astype(np.float32)
+        design = self.design.astype(np.float32)
+        scores, squares = residual.T @ features, curvature.T @ features**2
+        gains = np.zeros(features.shape[1])
+        explained = np.empty(0)
+        for o in range(self.n_outputs):
+            if o < len(self.fishers):
+                factor = cholesky(self.fishers[o], lower=True, check_finite=False)
+                projection = (design * curvature[:, o, None]).T @ features
+                part = solve_triangular(factor, projection, lower=True, check_finite=False)
+                explained = (part**2).sum(axis=0)
+            left = squares[o] - explained
+            some = left > LEAST_LEFT * squares[o]
+            gains += np.where(some, gain(scores[o], left, self.draft.decay), 0.0)
         result = []
-        for one in candidates:
-            options = [self._with_steepness(one, steepness) for steepness in STEEPNESS]
-            features = np.stack([self._state_of_last(gates) for gates in options], axis=1)
-            gains = np.zeros(len(options))
-            for o in range(self.n_outputs):
-                factor, projection = shared[min(o, len(shared) - 1)]
-                u = features.T @ self.residual[:, o]
-                square = (features**2).T @ self.curvature[:, o]
-                explained = solve_triangular(factor, projection @ features, lower=True)
-                v = square - (explained**2).sum(axis=0)
-                gains += np.where(v > LEAST_LEFT * square, gain(u, v, self.draft.decay), 0.0)
-            best = int(np.argmax(gains))
-            rate = (float(gains[best]) - one.chance) / (n_edges(options[best]) + self.n_outputs)
-            result.append(one._replace(rate=rate, gates=options[best]))
+        for one, found in zip(candidates, gains.reshape(len(candidates), -1), strict=True):
+            best = int(np.argmax(found))
+            gates = tuple(self._with_steepness(gate, STEEPNESS[best]) for gate in one.gates)
+            rate = (float(found[best]) - one.chance) / (n_edges(gates) + self.n_outputs)
+            result.append(one._replace(rate=rate, gates=gates))
         return result
 
-    def _with_steepness(self, one: Candidate, steepness: float) -> tuple[Gate, ...]:
-        """Return the nodes of a candidate with a gain where it is open yet, that is ±1."""
-        spread = self.bins.spread
-        return tuple(
-            gate._replace(gain=gate.gain * steepness / spread[gate.gate[0][0]])
-            if abs(gate.gain) == 1.0
-            else gate
-            for gate in one.gates
-        )
+    def _with_steepness(self, gate: Gate, steepness: float) -> Gate:
+        """Return a gate with a gain if it is not chosen yet, that is ±1."""
+        if abs(gate.gain) != 1.0:
+            return gate
+        return gate._replace(gain=gate.gain * steepness / self.bins.spread[gate.gate[0][0]])
 
-    def _state_of_last(self, gates: tuple[Gate, ...]) -> NDArray[np.float64]:
-        """Return the state that the last of some new nodes would have."""
+    def _states_of_last(self, candidates: list[tuple[Gate, ...]]) -> NDArray[np.float32]:
+        """Return the states that the last of new nodes would have: a column per steepness."""
+        values = self._products([gates[0] for gates in candidates], None)
+        longer = [i for i, gates in enumerate(candidates) if len(gates) > 1]
+        if longer:
+            second = [candidates[i][1] for i in longer]
+            values[:, longer] = self._products(second, values[:, longer])
+        return values.reshape(len(values), -1)
+
+    def _products(self, gates: list[Gate], sources: NDArray | None) -> NDArray[np.float32]:
+        """Return the states of gates, with every steepness: (samples, gates, steepness).
+
+        `sources` are the states of their term 0, if they are new too.
+        """
         states = self.draft.states
-        value = gates[0].state(states)
-        for gate in gates[1:]:
-            value = (gate.bias + gate.weight * value) * gate.factor(states)
-        return value
+        source, weight, bias = (np.array(one) for one in zip(*(g[:3] for g in gates), strict=True))
+        if sources is None:
+            sources = states[:, np.maximum(source, 0), None].astype(np.float32)
+        terms = sources * weight[:, None].astype(np.float32) + bias[:, None].astype(np.float32)
+        z = np.stack([summed(gate.gate, states) - gate.threshold for gate in gates], axis=1)
+        gains = [[self._with_steepness(gate, k).gain for k in STEEPNESS] for gate in gates]
+        return terms * modulation(z[:, :, None].astype(np.float32) * np.array(gains, np.float32))
 
 
 def n_edges(gates: tuple[Gate, ...]) -> int:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.growth.wide.draft import Sum
 from dirad.growth.wide.gains import gated_gains, largest, variance_of
+from dirad.growth.wide.gate import Sum
 
 LEAST_CATEGORIES = 3  # a subset of fewer is a category
 MOST_CATEGORIES = 32  # of one column that are ordered; the others are on neither side
