@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 from dirad.core.network import LINEAR
 from dirad.encoding import NO_GROUPS, InputGroups
 from dirad.growth.wide.bins import Bins
+from dirad.growth.wide.decay import starting_decay
 from dirad.growth.wide.draft import Draft, Samples, total_cost, transferred
 from dirad.growth.wide.scan import Search
 
@@ -94,7 +95,7 @@ def fit_wide(
         places = np.arange(len(rest), len(rest) + len(test))  # of the samples held out
         grown, tested = samples.take(np.concatenate([rest, test])), samples.take(test)
         grown.weight[places] = 0.0
-        draft = start(grown, transfer, decay, usable)
+        draft = start(grown, transfer, starting_decay(grown, transfer, decay, usable), usable)
         n_nodes = grow_to_best(draft, Bins(grown, usable, seed, groups), tested, places)
         draft = copied(draft, grown, n_nodes)
         choose_decay(draft, tested, places)
