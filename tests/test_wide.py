@@ -18,7 +18,14 @@ from dirad.estimators.fitting import Samples as Given
 from dirad.estimators.fitting import held_out_rows, is_clearly_better
 from dirad.growth.wide import Samples, costs_of_answers, fit_wide, zero_one_losses
 from dirad.growth.wide.draft import CONSTANT, Gate, transferred
-from dirad.growth.wide.grow import grow_once, remove_negligible_edges, start, without_least
+from dirad.growth.wide.grow import (
+    copied,
+    grow_once,
+    needed,
+    remove_negligible_edges,
+    start,
+    without_least,
+)
 from dirad.growth.wide.scan import (
     BINS,
     SIDES,
@@ -201,6 +208,21 @@ def test_of_two_equal_features_one_is_removed():
     fisher = X[:, [2, 0, 1]].T @ X[:, [2, 0, 1]] + np.diag([0.0, 1e-3, 1e-3])
     weights = without_least(np.array([1.0, 1.0]), fisher, 1.0)
     assert sorted(weights) == [0.0, pytest.approx(2.0, rel=1e-3)]
+
+
+def test_nodes_without_a_path_to_an_output_are_left_out():
+    draft = start(problem(LINEAR), LINEAR, 1.0, np.ones(4, bool))
+    draft.add(Gate(CONSTANT, 0.0, 0.25, 1, 3.0, 0.2), feeds_outputs=False)
+    draft.add(Gate(CONSTANT, 0.0, 0.25, 2, 3.0, 0.2), feeds_outputs=True)  # its weight stays 0
+    draft.add(Gate(4, 0.25, 0.0625, 0, -2.0, 0.1), feeds_outputs=True)
+    draft.rounds, draft.costs = [2, 3], [3.0, 2.0, 1.0]
+    draft.weights[-1] = 0.7
+    result = copied(draft, draft.samples, needed(draft))
+    assert [gate.source for gate in result.nodes] == [CONSTANT, 4]
+    assert result.rounds == [1, 2]
+    assert result.history().hidden.tolist() == [0, 1, 2]
+    X = draft.samples.inputs
+    np.testing.assert_array_equal(result.activations_of(X), draft.activations_of(X))
 
 
 @pytest.mark.parametrize("transfer", TRANSFERS)

@@ -1,5 +1,6 @@
 """How a wide network grows: rounds of growth, the number of nodes, and superfluous edges."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -7,7 +8,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dirad.core.network import LINEAR
-from dirad.growth.wide.draft import Draft, Samples, total_cost, transferred
+from dirad.growth.wide.draft import CONSTANT, Draft, Samples, total_cost, transferred
 from dirad.growth.wide.scan import Bins, Search
 
 GROWTH_SAMPLES = 4000  # on which a network grows
@@ -93,15 +94,16 @@ def fit_wide(
         grown.weight[places] = 0.0
         draft = start(grown, transfer, decay, usable)
         n_nodes = grow_to_best(draft, Bins(grown, usable, seed), tested, places)
-        draft = copied(draft, grown, n_nodes)
+        draft = copied(draft, grown, range(n_nodes))
         choose_decay(draft, tested, places)
         answers = transferred(draft.activations_of(samples.inputs[held_out]), transfer)
         operations = (len(draft.features) + 1) ** 2 * len(draft.bias)
         most = max(GROWTH_SAMPLES, int(SOLVED_OPERATIONS / operations))
         solved = samples.take(some_rows(np.arange(len(samples.inputs)), most, seed))
-        draft = copied(draft, solved, n_nodes)
+        draft = copied(draft, solved, range(n_nodes))
         draft.solve(FINAL_STEPS)
         remove_negligible_edges(draft)
+        draft = copied(draft, solved, needed(draft))
         draft.solve(FINAL_STEPS, 1e-5)
     return WideFit(draft, answers)
 
@@ -124,16 +126,39 @@ def some_rows(rows: NDArray[np.intp], most: int, seed: int) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(seed).permutation(rows)[:most])
 
 
-def copied(draft: Draft, samples: Samples, n_nodes: int) -> Draft:
-    """Return the network of the first nodes, with its states for some samples."""
+def copied(draft: Draft, samples: Samples, kept: Sequence[int]) -> Draft:
+    """Return the network of some nodes, by number of the gate, with its states for some samples."""
     result = Draft(samples, draft.transfer, draft.decay, draft.usable)
+    place = dict(enumerate(range(draft.n_inputs)))  # of a node in the result
     feeding = set(draft.features)
-    for i, gate in enumerate(draft.nodes[:n_nodes]):
-        result.add(gate, feeds_outputs=draft.n_inputs + i in feeding)
-    result.weights, result.bias = draft.weights[: len(result.features)], draft.bias
-    result.rounds = [end for end in draft.rounds if end <= n_nodes]
+    for i in kept:
+        gate, node = draft.nodes[i], draft.n_inputs + i
+        if gate.source != CONSTANT:
+            gate = gate._replace(source=place[gate.source])
+        place[node] = result.add(gate, feeds_outputs=node in feeding)
+    rows = [i for i, node in enumerate(draft.features) if node in place]
+    result.weights, result.removed, result.bias = (
+        draft.weights[rows],
+        draft.removed[rows],
+        draft.bias,
+    )
+    starts = [0, *draft.rounds]
+    result.rounds = [
+        int(np.searchsorted(kept, end))
+        for start, end in zip(starts, draft.rounds, strict=False)
+        if len(kept) and start <= kept[-1]
+    ]
     result.costs = draft.costs[: len(result.rounds) + 1]
     return result
+
+
+def needed(draft: Draft) -> list[int]:
+    """Return the gates from which an edge leads to an output, directly or through other gates."""
+    nodes = {node for node, some in zip(draft.features, draft.weights, strict=True) if some.any()}
+    for i in reversed(range(len(draft.nodes))):
+        if draft.n_inputs + i in nodes:
+            nodes.add(draft.nodes[i].source)
+    return [i for i in range(len(draft.nodes)) if draft.n_inputs + i in nodes]
 
 
 def remove_negligible_edges(draft: Draft) -> None:
