@@ -259,6 +259,12 @@ def test_clearly_better_needs_lower_costs_and_fewer_errors():
     mixed = Samples(test.inputs, np.arange(100.0)[:, None] % 2, test.weight)
     assert not is_clearly_better(mixed.targets, mixed.targets + 0.01, mixed, LINEAR)  # negligible
     assert is_clearly_better(mixed.targets, mixed.targets + 0.3, mixed, LINEAR)
+    one, two = np.eye(2)[[0]], np.eye(2)[[1]]
+    several = Samples(test.inputs, np.repeat(one, 100, axis=0), test.weight)
+    good, bad = (np.repeat(0.8 * one + 0.2 * two, 100, axis=0) for _ in range(2))
+    bad[:2] = two  # one standard error is enough with several classes, 1.4 are found
+    assert is_clearly_better(good, bad, several, SOFTMAX)
+    assert not is_clearly_better(good, good, several, SOFTMAX)
 
 
 def test_one_in_six_of_each_class_is_held_out():

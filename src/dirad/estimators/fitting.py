@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dirad.core.compose import average_activations
 from dirad.core.magnitudes import mean_and_std
-from dirad.core.network import LINEAR, Network
+from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, Network
 from dirad.growth.adapt import (
     Adaptation,
     Data,
@@ -33,8 +33,10 @@ STRUCTURES = ("auto", "compact", "wide")
 TRIAL_SHARE = 6  # one sample in so many is held out to compare a compact and a wide network
 LEAST_HELD_OUT = 10  # samples; with fewer only a compact network is grown
 MOST_WIDE_INPUTS = 300  # with more, a wide network is grown only if it is asked for
-CLEARLY = 2.0  # standard errors by which a wide network must be better
-MATERIAL = 0.01  # and by this share of the cost, and of the errors, of a constant answer
+# Standard errors by which the costs and the wrong classes of a wide network must be lower. With
+# several classes, compact networks have to grow edges for each, and are rarely as good.
+CLEARLY = {LINEAR: (2.0,), LOGISTIC: (2.0, 2.0), SOFTMAX: (1.0, 0.0)}
+MATERIAL = 0.01  # and its costs by this share of those of a constant answer
 TRIAL_SAMPLES = 10_000  # at most so many others are used for it
 TRIAL_SETTLE_STEPS = 1000  # of the compact network that is only compared
 
@@ -317,23 +319,18 @@ def _possible_structure(structure: str, params: Params, samples: Samples, held_o
 
 
 def is_clearly_better(answers: NDArray, others: NDArray, test: "Scaled", transfer: int) -> bool:
-    """Do answers have lower costs than others, by more than two standard errors?
-
-    Classes must also be wrong less often, by as much; and negligible differences do not count.
-    """
+    """Do answers have lower costs than others, and are fewer classes wrong, by enough?"""
     from dirad.growth.wide import costs_of_answers, zero_one_losses
 
-    measures = [costs_of_answers]
-    if transfer != LINEAR:
-        measures.append(zero_one_losses)
     weight = test.weight / max(float(test.weight.sum()), 1e-300)
-    for measure in measures:
+    constant = np.repeat(weight[None] @ test.targets, len(weight), axis=0)
+    least = MATERIAL * float(weight @ costs_of_answers(constant, test.targets, transfer))
+    measures = ((costs_of_answers, least), (zero_one_losses, 0.0))
+    for (measure, material), clearly in zip(measures, CLEARLY[transfer], strict=False):
         drop = measure(others, test.targets, transfer) - measure(answers, test.targets, transfer)
         mean = float(weight @ drop)
         error = float(np.sqrt(weight**2 @ (drop - mean) ** 2))
-        constant = np.repeat(weight[None] @ test.targets, len(weight), axis=0)
-        least = MATERIAL * float(weight @ measure(constant, test.targets, transfer))
-        if not mean > max(CLEARLY * error, least):
+        if mean <= max(clearly * error, material):
             return False
     return True
 

@@ -14,7 +14,7 @@ from dirad.growth.wide.scan import Bins, Search
 GROWTH_SAMPLES = 4000  # on which a network grows
 HELD_OUT_SAMPLES = 2000  # which find the number of nodes
 SOLVED_OPERATIONS = 5e9  # of one Newton step at the end: more samples than that allows are left out
-GROWTH_RATE = 0.25  # candidates per round, as a share of the nodes (at least one)
+GROWTH_RATE = 0.4  # candidates per round, as a share of the nodes (at least one)
 MOST_NODES = 150
 PATIENCE = 1.6, 15  # growth ends at 1.6 times the nodes of the best held-out cost, + 15
 LEAST_DROP = 1e-3  # drop of the held-out cost that counts, relative to the cost itself
