@@ -14,14 +14,21 @@ from threadpoolctl import threadpool_limits
 import dirad
 from dirad import DIRADClassifier, DIRADRegressor
 from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX
+from dirad.estimators.fitting import CLEARLY, MATERIAL, held_out_rows, is_better
 from dirad.estimators.fitting import Samples as Given
-from dirad.estimators.fitting import held_out_rows, is_clearly_better
 from dirad.growth.wide import Samples, costs_of_answers, fit_wide, zero_one_losses
 from dirad.growth.wide.bins import BINS, Bins, thresholds
 from dirad.growth.wide.draft import transferred
 from dirad.growth.wide.gains import corner_gain, gain_on_feeding_source
 from dirad.growth.wide.gate import CONSTANT, Gate
-from dirad.growth.wide.grow import grow_once, remove_negligible_edges, start, without_least
+from dirad.growth.wide.grow import (
+    copied,
+    grow_once,
+    needed,
+    remove_negligible_edges,
+    start,
+    without_least,
+)
 from dirad.growth.wide.scan import SIDES, Search
 from dirad.inference import respond
 
@@ -198,6 +205,23 @@ def test_of_two_equal_features_one_is_removed():
     assert sorted(weights) == [0.0, pytest.approx(2.0, rel=1e-3)]
 
 
+def test_nodes_without_a_path_to_an_output_are_left_out():
+    draft = start(problem(LINEAR), LINEAR, 1.0, np.ones(4, bool))
+    draft.add(Gate(CONSTANT, 0.0, 0.25, ((1, 1.0),), 3.0, 0.2), feeds_outputs=False)
+    draft.add(
+        Gate(CONSTANT, 0.0, 0.25, ((2, 1.0),), 3.0, 0.2), feeds_outputs=True
+    )  # its weight stays 0
+    draft.add(Gate(4, 0.25, 0.0625, ((0, 1.0),), -2.0, 0.1), feeds_outputs=True)
+    draft.rounds, draft.costs = [2, 3], [3.0, 2.0, 1.0]
+    draft.weights[-1] = 0.7
+    result = copied(draft, draft.samples, needed(draft))
+    assert [gate.source for gate in result.nodes] == [CONSTANT, 4]
+    assert result.rounds == [1, 2]
+    assert result.history().hidden.tolist() == [0, 1, 2]
+    X = draft.samples.inputs
+    np.testing.assert_array_equal(result.activations_of(X), draft.activations_of(X))
+
+
 @pytest.mark.parametrize("transfer", TRANSFERS)
 def test_a_newton_step_may_start_from_a_known_curvature(transfer):
     drafts = [new_draft(transfer, 1.0, 5) for _ in range(2)]
@@ -224,14 +248,22 @@ def test_clearly_better_needs_lower_costs_and_fewer_errors():
     test = Samples(np.zeros((100, 1)), y, np.ones(100))
     good, bad = np.full((100, 1), 0.9), np.full((100, 1), 0.9)
     bad[:10] = 0.2
-    assert is_clearly_better(good, bad, test, LOGISTIC)
-    assert not is_clearly_better(bad, good, test, LOGISTIC)
-    assert not is_clearly_better(good, good, test, LOGISTIC)
+    assert is_better(good, bad, test, LOGISTIC, CLEARLY[LOGISTIC], MATERIAL)
+    assert not is_better(bad, good, test, LOGISTIC, CLEARLY[LOGISTIC], MATERIAL)
+    assert not is_better(good, good, test, LOGISTIC, CLEARLY[LOGISTIC], MATERIAL)
     unsure = np.full((100, 1), 0.6)  # higher costs, no more errors
-    assert not is_clearly_better(good, unsure, test, LOGISTIC)
+    assert not is_better(good, unsure, test, LOGISTIC, CLEARLY[LOGISTIC], MATERIAL)
     mixed = Samples(test.inputs, np.arange(100.0)[:, None] % 2, test.weight)
-    assert not is_clearly_better(mixed.targets, mixed.targets + 0.01, mixed, LINEAR)  # negligible
-    assert is_clearly_better(mixed.targets, mixed.targets + 0.3, mixed, LINEAR)
+    assert not is_better(
+        mixed.targets, mixed.targets + 0.01, mixed, LINEAR, CLEARLY[LINEAR], MATERIAL
+    )  # negligible
+    assert is_better(mixed.targets, mixed.targets + 0.3, mixed, LINEAR, CLEARLY[LINEAR], MATERIAL)
+    one, two = np.eye(2)[[0]], np.eye(2)[[1]]
+    several = Samples(test.inputs, np.repeat(one, 100, axis=0), test.weight)
+    good, bad = (np.repeat(0.8 * one + 0.2 * two, 100, axis=0) for _ in range(2))
+    bad[:2] = two  # one standard error is enough with several classes, 1.4 are found
+    assert is_better(good, bad, several, SOFTMAX, CLEARLY[SOFTMAX], MATERIAL)
+    assert not is_better(good, good, several, SOFTMAX, CLEARLY[SOFTMAX], MATERIAL)
 
 
 def test_one_in_six_of_each_class_is_held_out():

@@ -10,5 +10,5 @@ SETTINGS: tuple[Mapping[str, Any], ...] = (
     {"structure": "compact"},
     {"structure": "wide"},
     {"structure": "wide", "prior": 4.0},
-    {"structure": "wide", "prior": 4.0, "committee": 4},
+    {"structure": "wide", "prior": 2.0, "committee": 2},
 )

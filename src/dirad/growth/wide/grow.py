@@ -1,5 +1,6 @@
 """How a wide network grows: rounds of growth, the number of nodes, and superfluous edges."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +12,13 @@ from dirad.encoding import NO_GROUPS, InputGroups
 from dirad.growth.wide.bins import Bins
 from dirad.growth.wide.decay import starting_decay
 from dirad.growth.wide.draft import Draft, Samples, total_cost, transferred
+from dirad.growth.wide.gate import CONSTANT
 from dirad.growth.wide.scan import Search
 
 GROWTH_SAMPLES = 4000  # on which a network grows
 HELD_OUT_SAMPLES = 2000  # which find the number of nodes
 SOLVED_OPERATIONS = 5e9  # of one Newton step at the end: more samples than that allows are left out
-GROWTH_RATE = 0.25  # candidates per round, as a share of the nodes (at least one)
+GROWTH_RATE = 0.4  # candidates per round, as a share of the nodes (at least one)
 MOST_NODES = 150
 PATIENCE = 1.6, 15  # growth ends at 1.6 times the nodes of the best held-out cost, + 15
 LEAST_DROP = 1e-3  # drop of the held-out cost that counts, relative to the cost itself
@@ -75,6 +77,16 @@ def grow_once(draft: Draft, bins: Bins) -> int:
     return len(chosen)
 
 
+def fit_linear(
+    samples: Samples, transfer: int, decay: float, usable: NDArray[np.bool_], inputs: NDArray
+) -> NDArray[np.float64]:
+    """Return the answers of a network without hidden nodes, fitted to some samples, to inputs."""
+    with threadpool_limits(1, user_api="blas"):
+        decay = starting_decay(samples, transfer, decay, usable)
+        draft = start(samples, transfer, decay, usable)
+        return transferred(draft.activations_of(inputs), transfer)
+
+
 def fit_wide(
     samples: Samples,
     held_out: NDArray[np.bool_],
@@ -97,15 +109,16 @@ def fit_wide(
         grown.weight[places] = 0.0
         draft = start(grown, transfer, starting_decay(grown, transfer, decay, usable), usable)
         n_nodes = grow_to_best(draft, Bins(grown, usable, seed, groups), tested, places)
-        draft = copied(draft, grown, n_nodes)
+        draft = copied(draft, grown, range(n_nodes))
         choose_decay(draft, tested, places)
         answers = transferred(draft.activations_of(samples.inputs[held_out]), transfer)
         operations = (len(draft.features) + 1) ** 2 * len(draft.bias)
         most = max(GROWTH_SAMPLES, int(SOLVED_OPERATIONS / operations))
         solved = samples.take(some_rows(np.arange(len(samples.inputs)), most, seed))
-        draft = copied(draft, solved, n_nodes)
+        draft = copied(draft, solved, range(n_nodes))
         draft.solve(FINAL_STEPS)
         remove_negligible_edges(draft)
+        draft = copied(draft, solved, needed(draft))
         draft.solve(FINAL_STEPS, 1e-5)
     return WideFit(draft, answers)
 
@@ -128,16 +141,39 @@ def some_rows(rows: NDArray[np.intp], most: int, seed: int) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(seed).permutation(rows)[:most])
 
 
-def copied(draft: Draft, samples: Samples, n_nodes: int) -> Draft:
-    """Return the network of the first nodes, with its states for some samples."""
+def copied(draft: Draft, samples: Samples, kept: Sequence[int]) -> Draft:
+    """Return the network of some nodes, by number of the gate, with its states for some samples."""
     result = Draft(samples, draft.transfer, draft.decay, draft.usable)
+    place = dict(enumerate(range(draft.n_inputs)))  # of a node in the result
     feeding = set(draft.features)
-    for i, gate in enumerate(draft.nodes[:n_nodes]):
-        result.add(gate, feeds_outputs=draft.n_inputs + i in feeding)
-    result.weights, result.bias = draft.weights[: len(result.features)], draft.bias
-    result.rounds = [end for end in draft.rounds if end <= n_nodes]
+    for i in kept:
+        gate, node = draft.nodes[i], draft.n_inputs + i
+        if gate.source != CONSTANT:
+            gate = gate._replace(source=place[gate.source])
+        place[node] = result.add(gate, feeds_outputs=node in feeding)
+    rows = [i for i, node in enumerate(draft.features) if node in place]
+    result.weights, result.removed, result.bias = (
+        draft.weights[rows],
+        draft.removed[rows],
+        draft.bias,
+    )
+    starts = [0, *draft.rounds]
+    result.rounds = [
+        int(np.searchsorted(kept, end))
+        for start, end in zip(starts, draft.rounds, strict=False)
+        if len(kept) and start <= kept[-1]
+    ]
     result.costs = draft.costs[: len(result.rounds) + 1]
     return result
+
+
+def needed(draft: Draft) -> list[int]:
+    """Return the gates from which an edge leads to an output, directly or through other gates."""
+    nodes = {node for node, some in zip(draft.features, draft.weights, strict=True) if some.any()}
+    for i in reversed(range(len(draft.nodes))):
+        if draft.n_inputs + i in nodes:
+            nodes.add(draft.nodes[i].source)
+    return [i for i in range(len(draft.nodes)) if draft.n_inputs + i in nodes]
 
 
 def remove_negligible_edges(draft: Draft) -> None:
