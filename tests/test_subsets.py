@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import dirad
 from dirad import DIRADClassifier, DIRADRegressor, explain
 from dirad.conditions import gate_conditions
-from dirad.core.network import LINEAR
-from dirad.encoding import InputGroups
+from dirad.core.edits import new_edge, new_unit
+from dirad.core.network import LINEAR, new_network
+from dirad.encoding import InputGroups, fit_categories, fit_encoding
 from dirad.estimators.columns import network_inputs
 from dirad.export import to_c, to_python
 from dirad.growth.wide import Samples
@@ -241,6 +242,39 @@ def test_conditions_are_those_under_which_the_factor_is_3(model):
             opens = network.units["gain"][unit] * z > 0
             assert gap.any()
             assert (opens[gap] == text.endswith("or missing")).all()
+
+
+def reading_of(network, columns=("colour", "income")):
+    """Return how the only gate of a network of colours and incomes, both with gaps, reads."""
+    colours = fit_categories(["blue", "green", "red"] * 10)
+    X = np.column_stack([np.arange(30) % 3, np.linspace(1, 5, 30)])
+    X[-2, 0] = X[-1, 1] = np.nan
+    encoding = fit_encoding(X, {0: colours})
+    spread = encoding.encode(X).std(axis=0)
+    return gate_conditions(network, encoding, columns, spread).get(1)
+
+
+@pytest.mark.parametrize(
+    ("weights", "bias", "text"),
+    [
+        ({0: 10, 2: 10}, -5, "colour is blue or red"),
+        ({0: -10, 2: -10}, 5, "colour is neither blue nor red"),
+        ({1: -10}, 5, "colour is not green"),
+        ({1: 10, 3: 10}, -5, "colour is green or missing"),
+        ({0: 3, 2: 10}, -5, None),  # for blue it is neither open nor closed
+        ({4: 30, 5: 90}, -90, "income above 3.00 ± 0.07 or missing"),
+        ({4: 30, 5: -90}, -90, "income above 3.00 ± 0.07 and not missing"),
+        ({5: 10}, -5, "income is missing"),
+        ({4: 30}, -90, None),  # a threshold of one input, which is read elsewhere
+        ({0: 10, 4: 10}, -5, None),  # of two columns
+    ],
+)
+def test_conditions_in_words(weights, bias, text):
+    network = new_network(6, 1, LINEAR, unit_capacity=2, edge_capacity=4)
+    unit = new_unit(network, 1.0, bias)
+    for source, weight in weights.items():
+        new_edge(network, source, 2 * unit + 1, weight)
+    assert reading_of(network) == text
 
 
 def test_models_survive_files_and_exports(model, tmp_path):

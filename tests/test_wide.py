@@ -18,7 +18,8 @@ from dirad.estimators.fitting import CLEARLY, MATERIAL, held_out_rows, is_better
 from dirad.estimators.fitting import Samples as Given
 from dirad.growth.wide import Samples, costs_of_answers, fit_wide, zero_one_losses
 from dirad.growth.wide.bins import BINS, Bins, thresholds
-from dirad.growth.wide.draft import transferred
+from dirad.growth.wide.decay import leave_one_out_cost, starting_decay
+from dirad.growth.wide.draft import total_cost, transferred
 from dirad.growth.wide.gains import corner_gain, gain_on_feeding_source
 from dirad.growth.wide.gate import CONSTANT, Gate
 from dirad.growth.wide.grow import (
@@ -264,6 +265,49 @@ def test_clearly_better_needs_lower_costs_and_fewer_errors():
     bad[:2] = two  # one standard error is enough with several classes, 1.4 are found
     assert is_better(good, bad, several, SOFTMAX, CLEARLY[SOFTMAX], MATERIAL)
     assert not is_better(good, good, several, SOFTMAX, CLEARLY[SOFTMAX], MATERIAL)
+
+
+def test_folds_do_not_overlap():
+    given = Given(np.zeros((60, 1)), np.zeros((60, 1)), np.ones(60), np.arange(60) % 2)
+    folds = [held_out_rows(given, 3, fold) for fold in range(6)]
+    assert np.array_equal(np.sum(folds, axis=0), np.ones(60))
+
+
+@pytest.mark.parametrize("transfer", TRANSFERS)
+def test_leave_one_out_costs_are_those_of_networks_without_the_sample(transfer):
+    samples, usable = problem(transfer, n=40), np.ones(4, bool)
+    draft = start(samples, transfer, 5.0, usable)
+    draft.solve(30, 0.0)
+    total = 0.0
+    for i in range(40):
+        weight = samples.weight.copy()
+        weight[i] = 0.0
+        one = start(samples._replace(weight=weight), transfer, 5.0, usable)
+        one.solve(30, 0.0)
+        total += total_cost(one.activation[[i]], samples.take(np.array([i])), transfer)
+    exact = {LINEAR: 1e-4, LOGISTIC: 0.02, SOFTMAX: 0.1}[transfer]
+    assert leave_one_out_cost(draft) == pytest.approx(total, rel=exact)
+
+
+def test_more_weight_decay_where_inputs_are_many_and_samples_few():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 30))
+    y = 0.3 * X[:, :1] + rng.normal(size=(80, 1))
+    few, usable = Samples(X, y, np.ones(80)), np.ones(30, bool)
+    assert starting_decay(few, LINEAR, 1.0, usable) >= 30.0
+    clear = few._replace(targets=X @ rng.normal(size=(30, 1)))
+    assert starting_decay(clear, LINEAR, 1.0, usable) == 1.0
+    many = Samples(np.tile(X, (20, 1)), np.tile(y, (20, 1)), np.ones(1600))
+    assert starting_decay(many, LINEAR, 1.0, usable) == 1.0
+
+
+def test_auto_takes_the_wide_network_of_few_samples_if_a_linear_one_is_better():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 12))
+    y = X @ np.full(12, 0.4) + rng.normal(size=90)  # each effect alone is hardly significant
+    auto = DIRADRegressor(random_state=0).fit(X, y)
+    wide = DIRADRegressor(random_state=0, structure="wide").fit(X, y)
+    assert np.array_equal(auto.predict(X), wide.predict(X))
 
 
 def test_one_in_six_of_each_class_is_held_out():

@@ -358,7 +358,7 @@ def is_better(
     others: NDArray,
     test: "Scaled",
     transfer: int,
-    margins: tuple[float, ...] = (0.0, 0.0),
+    margins: tuple[float, ...] = (0.0,),
     share: float = 0.0,
 ) -> bool:
     """Do answers have lower costs than others, and are fewer classes wrong, by enough?
