@@ -246,7 +246,8 @@ class Fit:
             compact.append(self._compact_answers(scaled, held_out))
             linear.append(self._linear_answers(scaled, held_out))
         answers, others = np.concatenate(linear), np.concatenate(compact)
-        better = is_better(answers, others, scaled.take(np.concatenate(tests)), self.transfer)
+        test = scaled.take(np.concatenate(tests))
+        better = is_better(answers, others, test, self.transfer, (0.0,), MATERIAL)
         return wide if better else None
 
     def _compact_answers(self, scaled: "Scaled", held_out: NDArray[np.bool_]) -> NDArray:
@@ -358,8 +359,8 @@ def is_better(
     others: NDArray,
     test: "Scaled",
     transfer: int,
-    margins: tuple[float, ...] = (0.0,),
-    share: float = 0.0,
+    margins: tuple[float, ...],
+    share: float,
 ) -> bool:
     """Do answers have lower costs than others, and are fewer classes wrong, by enough?
 
