@@ -2,8 +2,10 @@
 
 import itertools
 import re
+import shutil
 
 import numpy as np
+import onnxruntime
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ from dirad.core.edits import new_edge, new_unit
 from dirad.core.network import LINEAR, new_network
 from dirad.encoding import InputGroups, fit_categories, fit_encoding
 from dirad.estimators.columns import network_inputs
-from dirad.export import to_c, to_python
+from dirad.export import to_c, to_onnx, to_python
 from dirad.growth.wide import Samples
 from dirad.growth.wide.bins import Bins, sums_with_gap
 from dirad.growth.wide.gate import summed
@@ -31,6 +33,7 @@ from dirad.growth.wide.subsets import (
     find_subsets,
 )
 from dirad.report.page import write_page
+from test_export_c import run
 
 
 def one_hot(codes, n_categories):
@@ -277,15 +280,31 @@ def test_conditions_in_words(weights, bias, text):
     assert reading_of(network) == text
 
 
-def test_models_survive_files_and_exports(model, tmp_path):
+def test_models_survive_files(model, tmp_path):
     X, _ = table(60, seed=3)
     dirad.save(model, tmp_path / "model.dirad")
-    assert np.array_equal(dirad.load(tmp_path / "model.dirad").predict(X), model.predict(X))
+    loaded = dirad.load(tmp_path / "model.dirad")
+    assert np.array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.equations() == model.equations()
     write_page(model, tmp_path / "page.html", X=X)
     assert "kind is " in (tmp_path / "page.html").read_text(encoding="utf-8")
-    source = to_c(model)
-    assert source
-    (tmp_path / "exported.py").write_text(to_python(model), encoding="utf-8")
+
+
+def test_exports_say_what_the_model_says(model, tmp_path):
+    X, _ = table(200, seed=3)
+    expected = model.predict(X)
+    labels = model.encoding_.categories[0].labels
+    coded = X.assign(kind=[float(labels.index(one)) for one in X["kind"]]).to_numpy(float)
+    module: dict = {}
+    exec(to_python(model), module)
+    found = [float(np.ravel(module["predict"](row))[0]) for row in coded.tolist()]
+    assert np.abs(found - expected).max() < 1e-9
+    session = onnxruntime.InferenceSession(to_onnx(model))
+    (values,) = session.run(["variable"], {"X": coded})
+    assert np.abs(np.ravel(values) - expected).max() < 1e-9
+    if shutil.which("gcc"):
+        answers = run(to_c(model), tmp_path, coded.astype(np.float32), 1, "-O2")
+        assert np.abs(answers[:, 0] - expected).max() < 1e-4 * np.abs(expected).max()
 
 
 def test_the_comment_of_exported_c_reads_subsets():
