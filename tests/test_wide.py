@@ -292,11 +292,13 @@ def test_leave_one_out_costs_are_those_of_networks_without_the_sample(transfer):
 def test_more_weight_decay_where_inputs_are_many_and_samples_few():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 30))
-    y = 0.3 * X[:, :1] + rng.normal(size=(80, 1))
+    y = 0.5 * X[:, :5].sum(axis=1, keepdims=True) + rng.normal(size=(80, 1))
     few, usable = Samples(X, y, np.ones(80)), np.ones(30, bool)
-    assert starting_decay(few, LINEAR, 1.0, usable) >= 30.0
+    assert starting_decay(few, LINEAR, 1.0, usable) >= 10.0
     clear = few._replace(targets=X @ rng.normal(size=(30, 1)))
     assert starting_decay(clear, LINEAR, 1.0, usable) == 1.0
+    noise = few._replace(targets=X[:, :1] * X[:, 1:2])  # nothing that inputs alone explain
+    assert starting_decay(noise, LINEAR, 1.0, usable) == 1.0
     many = Samples(np.tile(X, (20, 1)), np.tile(y, (20, 1)), np.ones(1600))
     assert starting_decay(many, LINEAR, 1.0, usable) == 1.0
 

@@ -13,12 +13,13 @@ So the cost of all samples, each predicted by a network without it, takes one fi
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.growth.wide.draft import Draft, Samples, total_cost
+from dirad.growth.wide.draft import Draft, Samples, costs_of_answers, total_cost
 
 FACTORS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # of the weight decay that are compared
 ENOUGH = 50  # samples per input, with which weight decay hardly matters
 TOLERANCE = 0.01  # the least decay is taken whose cost is so close to the best
 LEAST_LEFT = 1e-3  # of 1 − l·c
+LEAST_EXPLAINED = 0.05  # share of the cost of a constant answer that a linear network must save
 
 
 def leave_one_out_cost(draft: Draft) -> float:
@@ -49,5 +50,13 @@ def starting_decay(
         draft.solve(8, 1e-4)
         decays.append(draft.decay)
         costs.append(leave_one_out_cost(draft))
+    # Where inputs alone explain nothing, the strongest decay is best, and would prevent growth.
+    mean = known.weight @ known.targets / known.weight.sum()
+    constant = np.broadcast_to(mean, known.targets.shape)
+    explained = 1.0 - min(costs) / float(
+        known.weight @ costs_of_answers(constant, known.targets, transfer)
+    )
+    if explained < LEAST_EXPLAINED:
+        return decay
     good = np.array(costs) <= min(costs) + TOLERANCE * abs(min(costs))
     return decays[int(np.argmax(good))]
