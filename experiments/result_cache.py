@@ -36,7 +36,7 @@ def code_digest(modules: Sequence[str] = (), *, models: bool = True) -> str:
     Comments, docstrings and layout do not count, nor the code of our models if `models` is False.
     """
     folders = MODEL_FOLDERS if models else ()
-    paths = [path for folder in folders for path in sorted((PACKAGE / folder).glob("*.py"))]
+    paths = [path for folder in folders for path in sorted((PACKAGE / folder).rglob("*.py"))]
     paths += [source_file(name) for name in (*(MODEL_CODE if models else OTHER_CODE), *modules)]
     digest = hashlib.sha256()
     for path in paths:

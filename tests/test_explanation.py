@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 
 from dirad import DIRADClassifier, DIRADRegressor, PREVALClassifier, explain
+from dirad.core.describe import if_conditions
 from dirad.core.edits import new_edge, new_unit
 from dirad.core.network import LINEAR, new_network
 from dirad.explanation import TooManyPaths, _explained, _Subject, activations
@@ -75,7 +76,8 @@ def test_paths_of_any_network_add_up(case):
     network, rng = case.network, np.random.default_rng(0)
     spread, reference = np.ones(network.n_inputs), rng.normal(size=network.n_inputs)
     X = rng.normal(size=(4, network.n_inputs))
-    subject = _Subject(network, None, ("y",) * network.n_outputs, spread)
+    conditions = if_conditions(network, None, spread)
+    subject = _Subject(network, None, ("y",) * network.n_outputs, conditions)
     for by in ("path", "input"):
         found = _explained(subject, X, reference, by)
         assert whole(found) == pytest.approx(found.activation, rel=1e-9, abs=1e-9)
@@ -104,7 +106,8 @@ def small_network():
 def test_every_path_has_the_contribution_that_walking_it_gives():
     network, rng = small_network(), np.random.default_rng(1)
     X, reference = rng.normal(size=(5, 3)), np.array([0.5, -1.0, 2.0])
-    subject = _Subject(network, ["a", "b", "c"], ("y",), np.ones(3))
+    names = ["a", "b", "c"]
+    subject = _Subject(network, names, ("y",), if_conditions(network, names, np.ones(3)))
     found = _explained(subject, X, reference, "path")
     assert found.names == (
         "a",
@@ -197,7 +200,7 @@ def test_unsuitable_models_are_refused(planted):
 
 def test_too_many_paths_are_refused(monkeypatch):
     monkeypatch.setattr("dirad.explanation.MAX_PATHS", 4)
-    subject = _Subject(small_network(), None, ("y",), np.ones(3))
+    subject = _Subject(small_network(), None, ("y",), {})
     with pytest.raises(TooManyPaths, match="6 paths"):
         _explained(subject, np.zeros((1, 3)), np.zeros(3), "path")
     with pytest.raises(TooManyPaths, match="more than 4 different contributions"):

@@ -14,20 +14,23 @@ from threadpoolctl import threadpool_limits
 import dirad
 from dirad import DIRADClassifier, DIRADRegressor
 from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX
+from dirad.estimators.fitting import CLEARLY, MATERIAL, held_out_rows, is_better
 from dirad.estimators.fitting import Samples as Given
-from dirad.estimators.fitting import held_out_rows, is_clearly_better
 from dirad.growth.wide import Samples, costs_of_answers, fit_wide, zero_one_losses
-from dirad.growth.wide.draft import CONSTANT, Draft, Gate, transferred
-from dirad.growth.wide.grow import grow, remove_negligible_edges
-from dirad.growth.wide.scan import (
-    BINS,
-    SIDES,
-    Bins,
-    Search,
-    corner_gain,
-    gain_on_feeding_source,
-    thresholds,
+from dirad.growth.wide.bins import BINS, Bins, thresholds
+from dirad.growth.wide.decay import leave_one_out_cost, starting_decay
+from dirad.growth.wide.draft import total_cost, transferred
+from dirad.growth.wide.gains import corner_gain, gain_on_feeding_source
+from dirad.growth.wide.gate import CONSTANT, Gate
+from dirad.growth.wide.grow import (
+    copied,
+    grow_once,
+    needed,
+    remove_negligible_edges,
+    start,
+    without_least,
 )
+from dirad.growth.wide.scan import SIDES, Search
 from dirad.inference import respond
 
 TRANSFERS = (LINEAR, LOGISTIC, SOFTMAX)
@@ -47,9 +50,13 @@ def problem(transfer, n=240, n_inputs=4, seed=0):
     return Samples(X, targets, rng.uniform(0.5, 1.5, n))
 
 
-def new_draft(transfer, decay=2.0, **options):
-    samples = problem(transfer, **options)
-    return Draft(samples, transfer, decay, np.ones(samples.inputs.shape[1], bool))
+def new_draft(transfer, decay=2.0, n_nodes=0):
+    samples = problem(transfer)
+    draft = start(samples, transfer, decay, np.ones(samples.inputs.shape[1], bool))
+    bins = Bins(samples, draft.usable, 0)
+    while len(draft.nodes) < n_nodes:
+        grow_once(draft, bins)
+    return draft
 
 
 def test_outputs_are_those_of_ridge_regression():
@@ -71,8 +78,8 @@ def test_outputs_are_those_of_logistic_regression():
 
 @pytest.mark.parametrize("transfer", TRANSFERS)
 def test_solved_outputs_have_no_gradient_left(transfer):
-    draft, _, _ = grow(problem(transfer), transfer, 2.0, np.ones(4, bool), 0, 6)
-    draft.solve(60, 0.0)
+    draft = new_draft(transfer, 2.0, 6)
+    draft.solve(20, 0.0)
     design = draft.design()
     residual = (draft.answers() - draft.samples.targets) * draft.samples.weight[:, None]
     gradient = design.T @ residual
@@ -84,14 +91,14 @@ def test_solved_outputs_have_no_gradient_left(transfer):
 def test_a_new_node_changes_no_answer(transfer):
     draft = new_draft(transfer)
     before = draft.activations_of(draft.samples.inputs)
-    draft.add(Gate(CONSTANT, 0.0, 0.25, 1, 3.0, 0.2), feeds_outputs=True)
-    draft.add(Gate(4, 0.25, 0.0625, 0, -2.0, 0.1), feeds_outputs=True)
+    draft.add(Gate(CONSTANT, 0.0, 0.25, ((1, 1.0),), 3.0, 0.2), feeds_outputs=True)
+    draft.add(Gate(4, 0.25, 0.0625, ((0, 1.0), (2, 0.5)), -2.0, 0.1), feeds_outputs=True)
     assert np.array_equal(draft.activations_of(draft.samples.inputs), before)
 
 
 @pytest.mark.parametrize("transfer", TRANSFERS)
 def test_the_network_answers_as_the_draft(transfer):
-    draft, _, _ = grow(problem(transfer), transfer, 1.0, np.ones(4, bool), 0, 12)
+    draft = new_draft(transfer, 1.0, 12)
     assert len(draft.nodes) >= 12
     X = np.random.default_rng(1).normal(size=(50, 4))
     answers = transferred(draft.activations_of(X), transfer)
@@ -99,7 +106,7 @@ def test_the_network_answers_as_the_draft(transfer):
 
 
 def test_the_history_ends_with_the_network():
-    draft, _, _ = grow(problem(SOFTMAX), SOFTMAX, 1.0, np.ones(4, bool), 0, 10)
+    draft = new_draft(SOFTMAX, 1.0, 10)
     network, history = draft.network(), draft.history()
     edges = {i: (int(e["source"]), int(e["term"])) for i, e in enumerate(network.edges)}
     assert history.topology() == edges
@@ -140,7 +147,7 @@ def test_gains_of_corners_are_those_of_their_features(seed, signs):
     shape = (1, 3, 1, 3)
     sums = [np.array([[(v * (rows <= r) * (columns <= c)).sum() for c in range(3)]
                       for r in range(3)]).reshape(shape) for v in (g, h)]  # fmt: skip
-    found = corner_gain(*sums, *signs, 0.5)[0, :, 0]
+    found = corner_gain(sums[0], sums[1], signs[0], signs[1], 0.5)[0, :, 0]
     for r in range(2):
         for c in range(2):
             step = (rows > r) if signs[0] > 0 else (rows <= r)
@@ -156,7 +163,7 @@ def test_rescored_gain_is_the_drop_of_the_cost():
     """With linear outputs the prediction is exact: solving lowers twice the cost by the gain."""
     draft = new_draft(LINEAR)
     draft.solve(10, 0.0)
-    bins = Bins(draft.samples.inputs, draft.usable, 0)
+    bins = Bins(draft.samples, draft.usable, 0)
     best = Search(draft, bins).best(1)[0]
     before = draft.cost(draft.activation)
     node = CONSTANT
@@ -181,12 +188,49 @@ def test_thresholds_lie_between_values():
 
 def test_negligible_edges_are_removed_and_others_stay():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(500, 2))
+    X = np.linalg.qr(rng.normal(size=(500, 2)))[0] * 22
     y = X[:, :1] + 0.1 * rng.normal(size=(500, 1))
     y -= X[:, 1:] * (X[:, 1] @ y[:, 0]) / (X[:, 1] @ X[:, 1])  # the second input explains nothing
-    draft = Draft(Samples(X, y, np.ones(500)), LINEAR, 1.0, np.ones(2, bool))
+    draft = start(Samples(X, y, np.ones(500)), LINEAR, 1.0, np.ones(2, bool))
     remove_negligible_edges(draft)
+    draft.solve(5)
     assert (draft.weights[:, 0] != 0).tolist() == [True, False]
+
+
+def test_of_two_equal_features_one_is_removed():
+    """Each alone seems superfluous; without both the cost would rise."""
+    x = np.random.default_rng(0).normal(size=200)
+    X = np.stack([x, x, np.ones(200)], axis=1)
+    fisher = X[:, [2, 0, 1]].T @ X[:, [2, 0, 1]] + np.diag([0.0, 1e-3, 1e-3])
+    weights = without_least(np.array([1.0, 1.0]), fisher, 1.0)
+    assert sorted(weights) == [0.0, pytest.approx(2.0, rel=1e-3)]
+
+
+def test_nodes_without_a_path_to_an_output_are_left_out():
+    draft = start(problem(LINEAR), LINEAR, 1.0, np.ones(4, bool))
+    draft.add(Gate(CONSTANT, 0.0, 0.25, ((1, 1.0),), 3.0, 0.2), feeds_outputs=False)
+    draft.add(
+        Gate(CONSTANT, 0.0, 0.25, ((2, 1.0),), 3.0, 0.2), feeds_outputs=True
+    )  # its weight stays 0
+    draft.add(Gate(4, 0.25, 0.0625, ((0, 1.0),), -2.0, 0.1), feeds_outputs=True)
+    draft.rounds, draft.costs = [2, 3], [3.0, 2.0, 1.0]
+    draft.weights[-1] = 0.7
+    result = copied(draft, draft.samples, needed(draft))
+    assert [gate.source for gate in result.nodes] == [CONSTANT, 4]
+    assert result.rounds == [1, 2]
+    assert result.history().hidden.tolist() == [0, 1, 2]
+    X = draft.samples.inputs
+    np.testing.assert_array_equal(result.activations_of(X), draft.activations_of(X))
+
+
+@pytest.mark.parametrize("transfer", TRANSFERS)
+def test_a_newton_step_may_start_from_a_known_curvature(transfer):
+    drafts = [new_draft(transfer, 1.0, 5) for _ in range(2)]
+    for draft, is_known in zip(drafts, (True, False), strict=True):
+        known = draft.fishers(draft.design(), draft.curvature(draft.answers()))
+        draft.add(Gate(CONSTANT, 0.0, 0.25, ((1, 1.0),), 3.0, 0.2), feeds_outputs=True)
+        draft.solve(1, known=known if is_known else None)
+    np.testing.assert_allclose(drafts[0].weights, drafts[1].weights, atol=1e-9)
 
 
 def test_costs_of_answers():
@@ -205,14 +249,67 @@ def test_clearly_better_needs_lower_costs_and_fewer_errors():
     test = Samples(np.zeros((100, 1)), y, np.ones(100))
     good, bad = np.full((100, 1), 0.9), np.full((100, 1), 0.9)
     bad[:10] = 0.2
-    assert is_clearly_better(good, bad, test, LOGISTIC)
-    assert not is_clearly_better(bad, good, test, LOGISTIC)
-    assert not is_clearly_better(good, good, test, LOGISTIC)
+    assert is_better(good, bad, test, LOGISTIC, CLEARLY[LOGISTIC], MATERIAL)
+    assert not is_better(bad, good, test, LOGISTIC, CLEARLY[LOGISTIC], MATERIAL)
+    assert not is_better(good, good, test, LOGISTIC, CLEARLY[LOGISTIC], MATERIAL)
     unsure = np.full((100, 1), 0.6)  # higher costs, no more errors
-    assert not is_clearly_better(good, unsure, test, LOGISTIC)
+    assert not is_better(good, unsure, test, LOGISTIC, CLEARLY[LOGISTIC], MATERIAL)
     mixed = Samples(test.inputs, np.arange(100.0)[:, None] % 2, test.weight)
-    assert not is_clearly_better(mixed.targets, mixed.targets + 0.01, mixed, LINEAR)  # negligible
-    assert is_clearly_better(mixed.targets, mixed.targets + 0.3, mixed, LINEAR)
+    assert not is_better(
+        mixed.targets, mixed.targets + 0.01, mixed, LINEAR, CLEARLY[LINEAR], MATERIAL
+    )  # negligible
+    assert is_better(mixed.targets, mixed.targets + 0.3, mixed, LINEAR, CLEARLY[LINEAR], MATERIAL)
+    one, two = np.eye(2)[[0]], np.eye(2)[[1]]
+    several = Samples(test.inputs, np.repeat(one, 100, axis=0), test.weight)
+    good, bad = (np.repeat(0.8 * one + 0.2 * two, 100, axis=0) for _ in range(2))
+    bad[:2] = two  # one standard error is enough with several classes, 1.4 are found
+    assert is_better(good, bad, several, SOFTMAX, CLEARLY[SOFTMAX], MATERIAL)
+    assert not is_better(good, good, several, SOFTMAX, CLEARLY[SOFTMAX], MATERIAL)
+
+
+def test_folds_do_not_overlap():
+    given = Given(np.zeros((60, 1)), np.zeros((60, 1)), np.ones(60), np.arange(60) % 2)
+    folds = [held_out_rows(given, 3, fold) for fold in range(6)]
+    assert np.array_equal(np.sum(folds, axis=0), np.ones(60))
+
+
+@pytest.mark.parametrize("transfer", TRANSFERS)
+def test_leave_one_out_costs_are_those_of_networks_without_the_sample(transfer):
+    samples, usable = problem(transfer, n=40), np.ones(4, bool)
+    draft = start(samples, transfer, 5.0, usable)
+    draft.solve(30, 0.0)
+    total = 0.0
+    for i in range(40):
+        weight = samples.weight.copy()
+        weight[i] = 0.0
+        one = start(samples._replace(weight=weight), transfer, 5.0, usable)
+        one.solve(30, 0.0)
+        total += total_cost(one.activation[[i]], samples.take(np.array([i])), transfer)
+    exact = {LINEAR: 1e-4, LOGISTIC: 0.02, SOFTMAX: 0.1}[transfer]
+    assert leave_one_out_cost(draft) == pytest.approx(total, rel=exact)
+
+
+def test_more_weight_decay_where_inputs_are_many_and_samples_few():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 30))
+    y = 0.5 * X[:, :5].sum(axis=1, keepdims=True) + rng.normal(size=(80, 1))
+    few, usable = Samples(X, y, np.ones(80)), np.ones(30, bool)
+    assert starting_decay(few, LINEAR, 1.0, usable) >= 10.0
+    clear = few._replace(targets=X @ rng.normal(size=(30, 1)))
+    assert starting_decay(clear, LINEAR, 1.0, usable) == 1.0
+    noise = few._replace(targets=X[:, :1] * X[:, 1:2])  # nothing that inputs alone explain
+    assert starting_decay(noise, LINEAR, 1.0, usable) == 1.0
+    many = Samples(np.tile(X, (20, 1)), np.tile(y, (20, 1)), np.ones(1600))
+    assert starting_decay(many, LINEAR, 1.0, usable) == 1.0
+
+
+def test_auto_takes_the_wide_network_of_few_samples_if_a_linear_one_is_better():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 12))
+    y = X @ np.full(12, 0.4) + rng.normal(size=90)  # each effect alone is hardly significant
+    auto = DIRADRegressor(random_state=0).fit(X, y)
+    wide = DIRADRegressor(random_state=0, structure="wide").fit(X, y)
+    assert np.array_equal(auto.predict(X), wide.predict(X))
 
 
 def test_one_in_six_of_each_class_is_held_out():
@@ -304,7 +401,7 @@ def test_samples_of_weight_0_do_not_count():
                  np.ones(12, bool), 0).draft.activations_of(X)
         for t in (y, wild)
     ]  # fmt: skip
-    np.testing.assert_allclose(*fits, atol=1e-6)
+    np.testing.assert_allclose(fits[0], fits[1], atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from dirad.estimators import DIRADClassifier, DIRADRegressor
+from experiments.tabular import our_settings
 
 DIRAD = "DIRAD"
 LINEAR = "logistic/ridge"
@@ -151,15 +152,7 @@ class Method(NamedTuple):
 
 
 METHODS: dict[str, Method] = {
-    DIRAD: Method(
-        _dirad,
-        (
-            {"structure": "compact"},
-            {"structure": "wide"},
-            {"structure": "wide", "prior": 4.0},
-            {"structure": "wide", "prior": 4.0, "committee": 4},
-        ),
-    ),
+    DIRAD: Method(_dirad, our_settings.SETTINGS),
     LINEAR: Method(_linear, tuple({"penalty": penalty} for penalty in (0.1, 1.0, 10.0, 100.0))),
     BOOSTING: Method(
         _boosting,

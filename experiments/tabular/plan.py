@@ -14,7 +14,13 @@ from experiments.tabular.source import load
 # Modules that a result depends on, beside those of our models. The list of data sets is not among
 # them: the key of a run has the checksum of its data.
 CODE = tuple(f"experiments.tabular.{name}" for name in ("methods", "run", "size", "source"))
-OUR_CODE = (*CODE, "dirad.estimators.growing", "dirad.estimators.fitting")
+OUR_CODE = (
+    *CODE,
+    "experiments.tabular.our_settings",
+    "dirad.encoding",
+    "dirad.estimators.growing",
+    "dirad.estimators.fitting",
+)
 
 
 class Job(NamedTuple):

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +85,16 @@ def label_text(label: Label) -> str:
     return str(int(label)) if float(label).is_integer() else repr(label)
 
 
+class InputGroups(NamedTuple):
+    """Inputs that belong together because they are computed from one column."""
+
+    categories: tuple[tuple[int, ...], ...] = ()  # of each column of categories, gaps included
+    gaps: tuple[tuple[int, int], ...] = ()  # a number, and the input that tells that it is missing
+
+
+NO_GROUPS = InputGroups()
+
+
 @dataclass(frozen=True)
 class Encoding:
     """Which inputs of a network each column becomes."""
@@ -136,6 +147,21 @@ class Encoding:
     def is_number(self) -> NDArray[np.bool_]:
         """Whether each input is the number of a column, and no indicator: (inputs,)."""
         return (self.transfer == Transfer.LINEAR) | (self.transfer == Transfer.FILLED)
+
+    @cached_property
+    def groups(self) -> InputGroups:
+        """Which inputs are of the same column."""
+        if self.is_identity:
+            return NO_GROUPS
+        of_column = [np.flatnonzero(self.column == j).tolist() for j in range(self.n_columns)]
+        return InputGroups(
+            tuple(tuple(of_column[j]) for j in sorted(self.categories)),
+            tuple(
+                (own[0], own[1])
+                for j, own in enumerate(of_column)
+                if self.indicated[j] and j not in self.categories
+            ),
+        )
 
     def names(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the inputs, given those of the columns.

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dirad.core.describe import node_name
+from dirad.core.describe import if_conditions, node_name
 from dirad.core.network import MODULATORY, OUTPUT, Network, output_units
-from dirad.core.thresholds import thresholds
 from dirad.inference import Builder, evaluate, levels, node_states
 from dirad.program import OUTPUTS
 
@@ -129,18 +128,19 @@ def explain_inputs(
 
 
 class _Subject(NamedTuple):
-    """A network with the names of its inputs and outputs, and the spread of its inputs."""
+    """A network with the names of its inputs and outputs, and the conditions of its gates."""
 
     network: Network
     inputs: Sequence[str] | None
     outputs: tuple[str, ...]
-    spread: NDArray[np.float64]
+    conditions: dict[int, str]  # of gates that are an if, by unit
 
 
 def _subject(estimator: Any) -> _Subject:
     from sklearn.utils.validation import check_is_fitted
 
     from dirad.estimators.columns import network_input_names
+    from dirad.estimators.reading import conditions_of
 
     if hasattr(estimator, "models_") or not hasattr(type(estimator), "equations"):
         kind = type(estimator).__name__
@@ -151,7 +151,8 @@ def _subject(estimator: Any) -> _Subject:
     if hasattr(estimator, "classes_"):
         outputs = [str(label) for label in estimator.classes_.tolist()][-network.n_outputs :]
     inputs = network_input_names(estimator)
-    return _Subject(network, inputs, tuple(outputs), estimator.input_spread_)
+    conditions = if_conditions(network, inputs, estimator.input_spread_)
+    return _Subject(network, inputs, tuple(outputs), conditions | conditions_of(estimator))
 
 
 class _Key(NamedTuple):
@@ -305,14 +306,13 @@ def _check_number(network: Network) -> None:
 def _names(one: _Subject, keys: Sequence[_Key]) -> list[str]:
     """Return the name of each path: its source, and the nodes passed with what modulates them."""
     network = one.network
-    gates = thresholds(network, one.spread)
 
     def node(number: int) -> str:
         return node_name(network, number, one.inputs)
 
     def passed(unit: int) -> str:
-        if unit in gates:
-            inside = gates[unit].condition(node(gates[unit].source))
+        if unit in one.conditions:
+            inside = one.conditions[unit]
         else:
             inside = ", ".join(map(node, _edges_into(network, 2 * unit + 1)["source"].tolist()))
         return f"{node(network.n_inputs + unit)} [{inside}]" if inside else f"h{unit}"

@@ -32,7 +32,8 @@ RECORD = np.dtype(
             "part",
             np.int64,
         ),  # the edge added, converted or removed; the phase; RESTORED, KEPT: see below
-        ("source", np.int64),  # node that the edge leaves (after ENC: the new node)
+        ("source", np.int64),  # node that the edge leaves (after ENC: the new node); of a gate: −1
+        # if there are several
         ("term", np.int64),  # term that the edge enters
         ("unit", np.int64),  # unit inserted by ENC or as a gate, or removed
         ("second", np.int64),  # ENC: the new edge into term 0 of the new unit

@@ -138,13 +138,16 @@ def _add_network(
     network_names: Sequence[str] | None,
 ) -> None:
     """Add the important inputs of a single network and, if it is short, its formula."""
+    from dirad.core.describe import equations
+    from dirad.estimators.reading import conditions_of
     from dirad.names import quoted
 
     findings.table("Inputs that count most", _important(model, names))
     if model.n_edges_ <= SHORT:
-        lines = model.network_.equations(quoted(network_names), model.input_spread_)
-        equations = [{"equation": line} for line in lines]
-        findings.table("Formula", equations, _meaning(model))
+        conditions = conditions_of(model, names)
+        spread = model.input_spread_
+        lines = equations(model.network_, quoted(network_names), spread, conditions)
+        findings.table("Formula", [{"equation": line} for line in lines], _meaning(model))
 
 
 def _column_rows(encoder: "Encoder") -> list[dict[str, Any]]:
@@ -236,6 +239,7 @@ def _important(model: Any, names: Sequence[str] | None) -> list[dict[str, Any]]:
 def _meaning(model: Any) -> str:
     """Return what the outputs and the notation of the equations mean."""
     from dirad.core.describe import notation
+    from dirad.estimators.reading import conditions_of
 
     notes = []
     if hasattr(model, "classes_"):
@@ -244,4 +248,5 @@ def _meaning(model: Any) -> str:
             notes.append(f"y0 is the probability of {classes[1]}.")
         else:
             notes.append("; ".join(f"y{i}: {name}" for i, name in enumerate(classes)) + ".")
-    return " ".join([*notes, *notation(model.network_, model.input_spread_)])
+    network, spread = model.network_, model.input_spread_
+    return " ".join([*notes, *notation(network, spread, conditions_of(model))])

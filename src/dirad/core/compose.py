@@ -162,3 +162,13 @@ def index_gated_parts(network: Network, n_gates: int) -> GatedPartIndex:
     node = source[inner] - network.n_inputs
     result.unit[column[unit[inner]], gate_of_unit[node]] = node
     return result
+
+
+def with_output_scale(network: Network, offset: NDArray, spread: NDArray) -> Network:
+    """Return a network whose linear outputs are offset + spread times those of `network`."""
+    network = network.copy()
+    for column, unit in enumerate(output_units(network)):
+        into = (network.edges["source"] >= 0) & (network.edges["term"] == 2 * unit)
+        network.edges["weight"][into] *= spread[column]
+        network.bias[unit, 0] = network.bias[unit, 0] * spread[column] + offset[column]
+    return network

@@ -1,12 +1,13 @@
 """A network in words: its size in a line, its nodes as equations."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.network import LINEAR, LOGISTIC, MODULATORY, OUTPUT, TRANSFER, Network
-from dirad.core.thresholds import HIGH, LOW, Threshold, threshold_of, thresholds
+from dirad.core.thresholds import HIGH, LOW, thresholds
 
 # What the notation in equations means.
 FACTOR = "σ₁(z; K) = 4/(1 + e^(−K·z)) − 1, between −1 and 3, scales a node's state."
@@ -55,9 +56,8 @@ def _number(value: float) -> str:
     return f"{'−' if value < 0 else ''}{abs(value):.4g}"
 
 
-def _if_text(network: Network, unit: int, gate: Threshold, inputs: Sequence[str] | None) -> str:
+def _if_text(network: Network, unit: int, condition: str, inputs: Sequence[str] | None) -> str:
     """Return the right side of a node that is an if."""
-    condition = gate.condition(node_name(network, gate.source, inputs))
     bias = float(network.bias[unit, 0])
     if not ((network.edges["source"] >= 0) & (network.edges["term"] == 2 * unit)).any():
         return f"{_number(HIGH * bias)} if {condition} else {_number(LOW * bias)}"
@@ -69,12 +69,15 @@ def equations(
     network: Network,
     inputs: Sequence[str] | None = None,
     spread: NDArray[np.float64] | None = None,
+    conditions: Mapping[int, str] = MappingProxyType({}),
 ) -> list[str]:
     """Return one equation per unit, outputs first.
 
     `inputs` names the inputs. `spread`, their standard deviations, decides which factors are
-    written as thresholds; without it, all are written as σ₁. `FACTOR` and `IF` explain both.
+    written as thresholds; without it, all are written as σ₁. `conditions` holds the conditions of
+    other factors that are an if, by unit. `FACTOR` and `IF` explain both.
     """
+    conditions = if_conditions(network, inputs, spread) | dict(conditions)
     transfer = {LOGISTIC: "logistic", LINEAR: ""}.get(int(network.counts[TRANSFER]), "softmax")
     lines = []
     kinds = network.units["kind"]
@@ -82,11 +85,10 @@ def equations(
     for u in [*outputs.tolist(), *hidden.tolist()]:
         name = node_name(network, network.n_inputs + u, inputs)
         first = _sum(network, 2 * u, network.bias[u, 0], inputs)
-        gate = threshold_of(network, u, spread)
         if kinds[u] == OUTPUT:
             lines.append(f"{name} = {transfer}({first})" if transfer else f"{name} = {first}")
-        elif gate is not None:
-            lines.append(f"{name} = {_if_text(network, u, gate, inputs)}")
+        elif u in conditions:
+            lines.append(f"{name} = {_if_text(network, u, conditions[u], inputs)}")
         else:
             second = _sum(network, 2 * u + 1, network.bias[u, 1], inputs)
             K = network.units["gain"][u]
@@ -94,11 +96,24 @@ def equations(
     return lines
 
 
-def notation(network: Network, spread: NDArray[np.float64] | None = None) -> list[str]:
+def if_conditions(
+    network: Network, inputs: Sequence[str] | None, spread: NDArray[np.float64] | None
+) -> dict[int, str]:
+    """Return the conditions of the units that are thresholds, by unit."""
+    gates = thresholds(network, spread).items()
+    return {u: gate.condition(node_name(network, gate.source, inputs)) for u, gate in gates}
+
+
+def notation(
+    network: Network,
+    spread: NDArray[np.float64] | None = None,
+    conditions: Mapping[int, str] = MappingProxyType({}),
+) -> list[str]:
     """Return explanations of the notation that the equations of a network use."""
-    n_thresholds = len(thresholds(network, spread))
-    found = [FACTOR] if network.n_hidden > n_thresholds else []
-    return [*found, IF] if n_thresholds else found
+    gates = set(thresholds(network, spread))
+    found = [FACTOR] if network.n_hidden > len(gates | set(conditions)) else []
+    wide = any(" above " in one or " below " in one for one in conditions.values())
+    return [*found, IF] if gates - set(conditions) or wide else found
 
 
 def html(network: Network) -> str:

@@ -75,14 +75,18 @@ def threshold_of(
     if len(sources) != 1 or sources[0] >= network.n_inputs:
         return None
     source, weight = int(sources[0]), float(into["weight"].sum())
-    slope, own = float(network.units["gain"][unit]) * weight, float(spread[source])
-    if weight == 0.0 or slope == 0.0 or not own > 0.0:
+    K, bias = float(network.units["gain"][unit]), float(network.bias[unit, 1])
+    return single_threshold(source, K * weight, K * bias, float(spread[source]))
+
+
+def single_threshold(source: int, slope: float, bias: float, spread: float) -> Threshold | None:
+    """Return σ₁(slope · x + bias) as a threshold of x; None if it changes too gradually."""
+    if slope == 0.0 or not spread > 0.0:
         return None
     half_width = LN_9 / abs(slope)
-    if half_width > MAX_HALF_WIDTH * own:
+    if half_width > MAX_HALF_WIDTH * spread:
         return None
-    value = -float(network.bias[unit, 1]) / weight
-    return Threshold(source, value, half_width, slope > 0.0, own)
+    return Threshold(source, -bias / slope, half_width, slope > 0.0, spread)
 
 
 def thresholds(network: Network, spread: NDArray[np.float64] | None) -> dict[int, Threshold]:

@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.encoding import Categories, Encoding, Label, fit_categories, fit_encoding
+from dirad.encoding import (
+    NO_GROUPS,
+    Categories,
+    Encoding,
+    InputGroups,
+    Label,
+    fit_categories,
+    fit_encoding,
+)
 from dirad.estimators.answering import encoded
 from dirad.estimators.checks import checked_inputs, refuse_masked
 
@@ -65,6 +73,12 @@ def network_input_names(estimator: Any) -> tuple[str, ...]:
 def encoding_of(estimator: Any) -> Encoding | None:
     """Return the encoding of an estimator; None if it has none: PREVAL, and old model files."""
     return getattr(estimator, "encoding_", None)
+
+
+def input_groups(estimator: Any) -> InputGroups:
+    """Return which inputs of `network_` are of the same column."""
+    encoding = encoding_of(estimator)
+    return NO_GROUPS if encoding is None else encoding.groups
 
 
 def _checked(

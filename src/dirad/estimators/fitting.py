@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from dirad.core.compose import average_activations
 from dirad.core.magnitudes import mean_and_std
-from dirad.core.network import LINEAR, Network
+from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, Network
+from dirad.encoding import NO_GROUPS, InputGroups
 from dirad.growth.adapt import (
     Adaptation,
     Data,
@@ -33,8 +34,11 @@ STRUCTURES = ("auto", "compact", "wide")
 TRIAL_SHARE = 6  # one sample in so many is held out to compare a compact and a wide network
 LEAST_HELD_OUT = 10  # samples; with fewer only a compact network is grown
 MOST_WIDE_INPUTS = 300  # with more, a wide network is grown only if it is asked for
-CLEARLY = 2.0  # standard errors by which a wide network must be better
-MATERIAL = 0.01  # and by this share of the cost, and of the errors, of a constant answer
+# Standard errors by which the costs and the wrong classes of a wide network must be lower. With
+# several classes, compact networks have to grow edges for each, and are rarely as good.
+CLEARLY = {LINEAR: (2.0,), LOGISTIC: (2.0, 2.0), SOFTMAX: (1.0, 0.0)}
+MATERIAL = 0.01  # and its costs by this share of those of a constant answer
+FEW_SAMPLES, FEW_FOLDS = 1000, 3  # with so few, three folds are held out, one after the other
 TRIAL_SAMPLES = 10_000  # at most so many others are used for it
 TRIAL_SETTLE_STEPS = 1000  # of the compact network that is only compared
 
@@ -69,12 +73,18 @@ class Samples:
     """Training data: inputs, targets, weights, and groups for a stratified split."""
 
     def __init__(
-        self, X: NDArray, targets: NDArray, weight: NDArray, groups: NDArray | None = None
+        self,
+        X: NDArray,
+        targets: NDArray,
+        weight: NDArray,
+        groups: NDArray | None = None,
+        columns: InputGroups = NO_GROUPS,
     ) -> None:
         self.X = X
         self.targets = targets
         self.weight = weight
         self.groups = groups
+        self.columns = columns
 
     @cached_property
     def digest(self) -> str:
@@ -174,10 +184,11 @@ class Fit:
             raise ValueError("these are not the samples that the fit began with")
         left = self._last_step * len(self.seeds) if steps is None else steps
         fitted, held_out = self._parts(samples)
-        data = new_data(fitted.X, fitted.targets, self.params, fitted.weight)
         from dirad.estimators.progress import ProgressBar
 
+        data: Data | None = None
         if self.structure == "compact":
+            data = new_data(fitted.X, fitted.targets, self.params, fitted.weight)
             load_kernels(self.params, verbose)
         with ProgressBar(self.params, verbose) as bar:
             while left > 0 and not self.stable:
@@ -185,7 +196,7 @@ class Fit:
                     self.members.append(self._member)
                     self._begin_member(samples)
                 before = self.state.step
-                if self.structure == "wide":
+                if data is None:
                     self._take(self._fit_wide(samples))
                     left -= 1
                 else:
@@ -200,7 +211,7 @@ class Fit:
         seed = self.seeds[len(self.members)]
         scaled, held_out = self._scaled(samples), held_out_rows(samples, seed)
         constants = self.transfer, self.params.prior, ~self.scale.constant, seed
-        return fit_wide(scaled, held_out, *constants)
+        return fit_wide(scaled, held_out, *constants, samples.columns)
 
     def _take(self, wide: "WideFit") -> None:
         """Take a wide network, which is finished."""
@@ -215,22 +226,47 @@ class Fit:
     def _wide_if_better(self, samples: Samples, verbose: bool) -> "WideFit | None":
         """Return a wide network if it predicts held-out samples clearly better than a compact one.
 
-        Both are grown on the other samples for this comparison.
+        Both are grown on the other samples for this comparison. Few samples make nothing clear;
+        then it is enough if a network without hidden nodes is better, since it is simple too.
         """
-        scaled, held_out = self._scaled(samples), held_out_rows(samples, self.seeds[0])
+        load_kernels(self.params, verbose)
+        wide, scaled = self._fit_wide(samples), self._scaled(samples)
+        held_out = held_out_rows(samples, self.seeds[0])
+        tests, compact = [np.flatnonzero(held_out)], [self._compact_answers(scaled, held_out)]
+        test = scaled.take(tests[0])
+        clearly = self.transfer, CLEARLY[self.transfer], MATERIAL
+        if is_better(wide.held_out_answers, compact[0], test, *clearly):
+            return wide
+        if len(samples.X) > FEW_SAMPLES:
+            return None
+        linear = [self._linear_answers(scaled, held_out)]
+        for fold in range(1, FEW_FOLDS):
+            held_out = held_out_rows(samples, self.seeds[0], fold)
+            tests.append(np.flatnonzero(held_out))
+            compact.append(self._compact_answers(scaled, held_out))
+            linear.append(self._linear_answers(scaled, held_out))
+        answers, others = np.concatenate(linear), np.concatenate(compact)
+        test = scaled.take(np.concatenate(tests))
+        better = is_better(answers, others, test, self.transfer, (0.0,), MATERIAL)
+        return wide if better else None
+
+    def _compact_answers(self, scaled: "Scaled", held_out: NDArray[np.bool_]) -> NDArray:
+        """Return the answers to held-out samples of a compact network grown on others."""
         order = np.random.default_rng(self.seeds[0]).permutation(np.flatnonzero(~held_out))
         rest = scaled.take(np.sort(order[:TRIAL_SAMPLES]))
-        test = scaled.take(np.flatnonzero(held_out))
         steps = min(TRIAL_SETTLE_STEPS, self.params.settle_steps)
         params = self.params.replace(settle_steps=steps)
-        load_kernels(params, verbose)
         state = self.state.copy()
         state.clock[N_SAMPLES] = len(rest.inputs)
         state, _ = adapt(state, new_data(rest.inputs, rest.targets, params, rest.weight), params)
-        answers = respond(state.network, test.inputs)
-        wide = self._fit_wide(samples)
-        better = is_clearly_better(wide.held_out_answers, answers, test, self.transfer)
-        return wide if better else None
+        return respond(state.network, scaled.inputs[held_out])
+
+    def _linear_answers(self, scaled: "Scaled", held_out: NDArray[np.bool_]) -> NDArray:
+        """Return the answers to held-out samples of a network without hidden nodes."""
+        from dirad.growth.wide import fit_linear
+
+        rest, usable = scaled.take(np.flatnonzero(~held_out)), ~self.scale.constant
+        return fit_linear(rest, self.transfer, self.params.prior, usable, scaled.inputs[held_out])
 
     def _advance(self, data: Data, stop: int, held_out: Samples | None, bar: Any) -> None:
         adaptation = Adaptation(self.state, self.params)
@@ -287,15 +323,18 @@ def load_kernels(params: Params, verbose: bool) -> None:
         warm_up(params.precision, params.ordering)
 
 
-def held_out_rows(samples: Samples, seed: int) -> NDArray[np.bool_]:
-    """Return which samples are held out of a trial: at random one in six of each class."""
+def held_out_rows(samples: Samples, seed: int, fold: int = 0) -> NDArray[np.bool_]:
+    """Return which samples are held out of a trial: at random one in six of each class.
+
+    No sample is in two of the six folds.
+    """
     n = len(samples.X)
     order = np.random.default_rng(seed).permutation(n)
     groups = np.zeros(n, int) if samples.groups is None else samples.groups
     order = order[np.argsort(groups[order], kind="stable")]
     first = np.searchsorted(groups[order], groups[order])  # of the class of each sample
     held_out = np.zeros(n, bool)
-    held_out[order] = (np.arange(n) - first) % TRIAL_SHARE == TRIAL_SHARE - 1
+    held_out[order] = (np.arange(n) - first) % TRIAL_SHARE == TRIAL_SHARE - 1 - fold
     return held_out
 
 
@@ -315,24 +354,31 @@ def _possible_structure(structure: str, params: Params, samples: Samples, held_o
     return structure
 
 
-def is_clearly_better(answers: NDArray, others: NDArray, test: "Scaled", transfer: int) -> bool:
-    """Do answers have lower costs than others, by more than two standard errors?
+def is_better(
+    answers: NDArray,
+    others: NDArray,
+    test: "Scaled",
+    transfer: int,
+    margins: tuple[float, ...],
+    share: float,
+) -> bool:
+    """Do answers have lower costs than others, and are fewer classes wrong, by enough?
 
-    Classes must also be wrong less often, by as much; and negligible differences do not count.
+    That is by `margins` standard errors, and the costs by a share of those of a constant answer.
     """
     from dirad.growth.wide import costs_of_answers, zero_one_losses
 
-    measures = [costs_of_answers]
-    if transfer != LINEAR:
-        measures.append(zero_one_losses)
     weight = test.weight / max(float(test.weight.sum()), 1e-300)
-    for measure in measures:
+    constant = np.repeat(weight[None] @ test.targets, len(weight), axis=0)
+    least = share * float(weight @ costs_of_answers(constant, test.targets, transfer))
+    measures = ((costs_of_answers, least), (zero_one_losses, 0.0))
+    if transfer == LINEAR:
+        measures = measures[:1]
+    for (measure, material), margin in zip(measures, margins, strict=False):
         drop = measure(others, test.targets, transfer) - measure(answers, test.targets, transfer)
         mean = float(weight @ drop)
         error = float(np.sqrt(weight**2 @ (drop - mean) ** 2))
-        constant = np.repeat(weight[None] @ test.targets, len(weight), axis=0)
-        least = MATERIAL * float(weight @ measure(constant, test.targets, transfer))
-        if not mean > max(CLEARLY * error, least):
+        if mean <= max(margin * error, material):
             return False
     return True
 

@@ -11,9 +11,10 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from dirad.core.compose import with_output_scale
 from dirad.core.describe import summary
 from dirad.core.magnitudes import check_range, mean_and_std
-from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, Network, output_units
+from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, Network
 from dirad.encoding import Encoding
 from dirad.estimators.answering import class_answers, encoded, value_answers
 from dirad.estimators.checks import (
@@ -24,7 +25,13 @@ from dirad.estimators.checks import (
     checked_weights,
     refuse_masked,
 )
-from dirad.estimators.columns import FROM_DTYPE, checked_columns, encoding_of, fit_columns
+from dirad.estimators.columns import (
+    FROM_DTYPE,
+    checked_columns,
+    encoding_of,
+    fit_columns,
+    input_groups,
+)
 from dirad.estimators.constants import accepts_constants, params_of, set_constants
 from dirad.estimators.fitting import Fit, Samples
 from dirad.estimators.importances import input_importances
@@ -113,8 +120,9 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         A compact network has few edges, each of which was tested. A wide network has many nodes
         that feed every output; it is often more accurate on noisy tables, and no kernel has to be
         compiled for it. "auto" grows both and takes the wide one if it predicts held-out samples
-        clearly better; with `max_edges`, `validation_fraction`, the preset ``paper``, fewer than 60
-        samples or more than 300 inputs the network is compact.
+        clearly better (up to 1,000 samples: also if a network without hidden nodes does); with
+        `max_edges`, `validation_fraction`, the preset ``paper``, fewer than 60 samples or more than
+        300 inputs the network is compact.
     categorical_features : "from_dtype", None, or a mask, indices or names of columns
         Columns that hold categories: text, or numbers that are codes. With "from_dtype" these are
         the columns of a pandas table of type category, and those that hold text.
@@ -244,7 +252,8 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
             (codes == 1)[:, None].astype(float) if binary else np.eye(len(self.classes_))[codes]
         )
         groups = codes if np.bincount(codes).min() > 1 else None
-        return Samples(encoded(encoding_of(self), X), targets, weight, groups)
+        inputs = encoded(encoding_of(self), X)
+        return Samples(inputs, targets, weight, groups, input_groups(self))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, one row per sample."""
@@ -363,13 +372,14 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
 
     def _samples(self, X: NDArray, y: NDArray, sample_weight: Any) -> Samples:
         weight = checked_weights(sample_weight, X)
-        return Samples(encoded(encoding_of(self), X), (y - self._offset) / self._spread, weight)
+        inputs, targets = encoded(encoding_of(self), X), (y - self._offset) / self._spread
+        return Samples(inputs, targets, weight, columns=input_groups(self))
 
     def _scale_outputs(self) -> None:
         """Fold the scaling of y into linear outputs; logistic ones are scaled afterwards."""
         self.target_offset_, self.target_scale_ = self._offset, self._spread
         if self.preset != "paper":
-            self.network_ = _with_output_scale(self.network_, self._offset, self._spread)
+            self.network_ = with_output_scale(self.network_, self._offset, self._spread)
             self.target_offset_ = np.zeros_like(self._offset)
             self.target_scale_ = np.ones_like(self._spread)
 
@@ -382,13 +392,3 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
     def equations(self) -> list[str]:
         """Return the network as equations, one per node; steep gates are written as thresholds."""
         return written_equations(self)
-
-
-def _with_output_scale(network: Network, offset: NDArray, spread: NDArray) -> Network:
-    """Return a network whose linear outputs are offset + spread times those of `network`."""
-    network = network.copy()
-    for column, unit in enumerate(output_units(network)):
-        into = (network.edges["source"] >= 0) & (network.edges["term"] == 2 * unit)
-        network.edges["weight"][into] *= spread[column]
-        network.bias[unit, 0] = network.bias[unit, 0] * spread[column] + offset[column]
-    return network

@@ -10,6 +10,7 @@ from dirad.core.network import Network
 from dirad.encoding import OTHER, UNKNOWN
 from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier
 from dirad.estimators.columns import column_names, encoding_of, network_input_names
+from dirad.estimators.reading import conditions_of
 from dirad.export.system import Model, answerers, finished_models
 from dirad.inference import Attached, Builder, joined, silent, weighted
 from dirad.names import quoted
@@ -201,8 +202,9 @@ def _equations(model: Estimator) -> tuple[str, ...]:
     network, spread = model.network_, model.input_spread_
     if network.n_edges > MAX_EDGES_FOR_EQUATIONS:
         return ()
-    lines = equations(network, quoted(network_input_names(model)), spread)
-    return (*lines, *notation(network, spread))
+    conditions = conditions_of(model)
+    lines = equations(network, quoted(network_input_names(model)), spread, conditions)
+    return (*lines, *notation(network, spread, conditions))
 
 
 def _regression(model: Estimator) -> Program:

@@ -1,7 +1,8 @@
 """The data behind the pictures, read from a fitted estimator. Nothing here needs matplotlib."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ class Subject(NamedTuple):
     outputs: list[str]
     columns: list[str]  # of X
     spread: NDArray[np.float64] | None = None  # standard deviations of unstandardized inputs
+    conditions: Mapping[int, str] = MappingProxyType({})  # of gates on columns, by unit
 
 
 def scaled_weights(network: "Network", spread: NDArray[np.float64] | None) -> NDArray[np.float64]:
@@ -43,6 +45,7 @@ def subject(estimator: Any, model: int | None = None) -> Subject:
     from sklearn.utils.validation import check_is_fitted
 
     from dirad.estimators.columns import column_names, network_input_names
+    from dirad.estimators.reading import conditions_of
 
     check_is_fitted(estimator)
     columns, inputs = list(column_names(estimator)), list(network_input_names(estimator))
@@ -57,18 +60,21 @@ def subject(estimator: Any, model: int | None = None) -> Subject:
         classes = [str(name) for name in estimator.classes_.tolist()]
         outputs = classes if len(classes) == network.n_outputs else classes[1:]
     spread = estimator.input_spread_
-    return Subject(network, estimator.history_, inputs, outputs, columns, spread)
+    conditions = conditions_of(estimator)
+    return Subject(network, estimator.history_, inputs, outputs, columns, spread, conditions)
 
 
 def renamed(estimator: Any, one: Subject, given: Sequence[str]) -> Subject:
     """Return a subject with other names of the columns of X, and of the inputs made of them."""
     from dirad.estimators.columns import encoding_of
+    from dirad.estimators.reading import conditions_of
 
     if len(given) != len(one.columns):
         raise ValueError(f"{len(given)} input names for {len(one.columns)} inputs")
     columns, encoding = [str(name) for name in given], encoding_of(estimator)
     inputs = columns if encoding is None else list(encoding.names(columns))
-    return one._replace(columns=columns, inputs=inputs)
+    conditions = {} if one.spread is None else conditions_of(estimator, columns)
+    return one._replace(columns=columns, inputs=inputs, conditions=conditions)
 
 
 def model_of(estimator: "PREVALClassifier", number: int | None = None) -> "AnyModel":

@@ -14,50 +14,17 @@ from dirad.core.network import (
     MODULATORY,
     N_EDGES,
     N_UNITS,
+    SOFTMAX,
     Network,
     new_network,
 )
+from dirad.growth.wide.gate import CONSTANT, Gate
 from dirad.history import EDGE, GATE, RECORD, History
 
-CONSTANT = -1  # in place of a source: term 0 of the node is its bias alone
 LEAST_CURVATURE = 1e-3  # of a sample: where an answer is certain, the cost is almost linear
 BIAS_DECAY = 1e-6  # relative; keeps the curvature invertible
 LEAST_PROBABILITY = 1e-12
 HALVINGS = 6  # of a Newton step that would raise the cost
-STEEPEST = 40.0  # |K·(x − θ)| beyond which σ₁ is constant
-
-
-class Gate(NamedTuple):
-    """A node (bias + weight · a_source) · σ₁(gain · (a_gate − threshold))."""
-
-    source: int  # node of term 0, or CONSTANT
-    weight: float
-    bias: float  # of term 0
-    gate: int  # node of term 1
-    gain: float
-    threshold: float
-
-    @property
-    def n_edges(self) -> int:
-        """Edges into the node."""
-        return 1 if self.source == CONSTANT else 2
-
-    @property
-    def low(self) -> float:
-        """The value of the node where its gate is closed, if that is always the same."""
-        return -self.bias if self.source == CONSTANT else 0.0
-
-    def state(self, states: NDArray) -> NDArray[np.float64]:
-        """Return the value for each sample, from the states (samples, nodes) of earlier nodes."""
-        term_0 = self.bias
-        if self.source != CONSTANT:
-            term_0 = self.bias + self.weight * states[:, self.source]
-        return term_0 * modulation(self.gain * (states[:, self.gate] - self.threshold))
-
-
-def modulation(z: NDArray) -> NDArray[np.float64]:
-    """σ₁(z) = 2·tanh(z/2) + 1."""
-    return 2.0 * np.tanh(0.5 * np.clip(z, -STEEPEST, STEEPEST)) + 1.0
 
 
 class Samples(NamedTuple):
@@ -70,6 +37,14 @@ class Samples(NamedTuple):
     def take(self, rows: NDArray[np.intp]) -> "Samples":
         """Return some of the samples."""
         return Samples(self.inputs[rows], self.targets[rows], self.weight[rows])
+
+
+class _Step(NamedTuple):
+    """A step of the solution for the outputs."""
+
+    newton: NDArray[np.float64]  # (1 + features, outputs)
+    direction: NDArray[np.float64]  # the same, conjugate to earlier ones
+    drop: float  # of the cost, to first order
 
 
 @dataclass
@@ -90,11 +65,10 @@ class Draft:
         self._states[:, :n_inputs] = self.samples.inputs
         self.features = np.flatnonzero(self.usable).tolist()  # nodes that feed the outputs
         self.weights = np.zeros((len(self.features), n_outputs))
+        self.removed = np.zeros(self.weights.shape, bool)  # edges whose weight stays 0
         self.bias = np.zeros(n_outputs)
         self.rounds: list[int] = []  # number of nodes after each round of growth
         self.costs: list[float] = []  # mean cost at the start and after each round
-        self.solve(12)
-        self.record_cost()
 
     @property
     def n_inputs(self) -> int:
@@ -130,6 +104,7 @@ class Draft:
         if feeds_outputs:
             self.features.append(node)
             self.weights = np.vstack([self.weights, np.zeros((1, len(self.bias)))])
+            self.removed = np.vstack([self.removed, np.zeros((1, len(self.bias)), bool)])
         return node
 
     def record_cost(self) -> None:
@@ -159,22 +134,59 @@ class Draft:
 
     def fisher(self, design: NDArray, curvature: NDArray) -> NDArray[np.float64]:
         """Return the curvature of the cost in the parameters of one output, with weight decay."""
-        result = (design * curvature[:, None]).T @ design
-        penalty = np.full(len(result), self.decay + BIAS_DECAY * len(design))
-        penalty[0] = BIAS_DECAY * len(design)
-        result[np.diag_indices_from(result)] += penalty
+        scaled = design * np.sqrt(curvature)[:, None]
+        result = scaled.T @ scaled
+        result[np.diag_indices_from(result)] += self._penalty(len(result))
         return result
 
-    def solve(self, steps: int, tolerance: float = 1e-4) -> None:
-        """Minimize the cost over the parameters of the outputs by Newton's method."""
+    def _penalty(self, size: int) -> NDArray[np.float64]:
+        """Return the curvature of weight decay for each parameter of an output."""
+        penalty = np.full(size, self.decay + BIAS_DECAY * len(self.samples.weight))
+        penalty[0] = BIAS_DECAY * len(self.samples.weight)
+        return penalty
+
+    def fishers(self, design: NDArray, curvature: NDArray) -> list[NDArray[np.float64]]:
+        """Return `fisher` of each output, or of one if it is the same for all."""
+        n_different = 1 if self.transfer == LINEAR else len(self.bias)
+        return [self.fisher(design, curvature[:, o]) for o in range(n_different)]
+
+    def _extended(
+        self, fisher: NDArray, design: NDArray, curvature: NDArray
+    ) -> NDArray[np.float64]:
+        """Return `fisher` with rows and columns for parameters that were added after it."""
+        old, size = len(fisher), design.shape[1]
+        result = np.empty((size, size))
+        result[:old, :old] = fisher
+        result[old:] = (design[:, old:] * curvature[:, None]).T @ design
+        result[:old, old:] = result[old:, :old].T
+        added = np.arange(old, size)
+        result[added, added] += self._penalty(size)[old:]
+        return result
+
+    def solve(
+        self, steps: int, tolerance: float = 1e-4, known: list[NDArray] | None = None
+    ) -> None:
+        """Minimize the cost over the parameters of the outputs by Newton's method.
+
+        The classes of a softmax are solved for separately; directions are conjugate then, since
+        otherwise two classes that compete would correct each other in every step.
+        `known` is the curvature at the start (`fishers`), if it was computed before.
+        """
+        last: _Step | None = None
         design = self.design()
         self.activation = design[:, 1:] @ self.weights + self.bias
         before = self.cost(self.activation)
         for _ in range(steps):
-            direction = self._newton_direction(design)
+            gradient, newton = self._newton_direction(design, known)
+            known, direction = None, newton
+            if self.transfer == SOFTMAX and last is not None:
+                share = ((newton - last.newton) * gradient).sum() / last.drop
+                direction = newton + max(float(share), 0.0) * last.direction
+            last = _Step(newton, direction, float((newton * gradient).sum()) + 1e-300)
             moved, old = design @ direction, (self.bias, self.weights, self.activation)
+            length = self._step_length(direction, moved)
             for halving in range(HALVINGS + 1):
-                share = 0.5**halving
+                share = length * 0.5**halving
                 self.bias = old[0] - share * direction[0]
                 self.weights = old[1] - share * direction[1:]
                 self.activation = old[2] - share * moved
@@ -188,19 +200,38 @@ class Draft:
                 return
             before = cost
 
-    def _newton_direction(self, design: NDArray) -> NDArray[np.float64]:
+    def _newton_direction(
+        self, design: NDArray, known: list[NDArray] | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the gradient of the cost, and what Newton's method subtracts for it."""
         answers = self.answers()
         residual = (answers - self.samples.targets) * self.samples.weight[:, None]
         gradient = design.T @ residual
         gradient[1:] += self.decay * self.weights
         curvature = self.curvature(answers)
-        if self.transfer == LINEAR:  # the same for all outputs
-            return cho_solve(cho_factor(self.fisher(design, curvature[:, 0])), gradient)
-        columns = [
-            cho_solve(cho_factor(self.fisher(design, curvature[:, o])), gradient[:, o])
-            for o in range(gradient.shape[1])
-        ]
-        return np.stack(columns, axis=1)
+        if known is None:
+            fishers = self.fishers(design, curvature)
+        else:
+            fishers = [self._extended(f, design, curvature[:, o]) for o, f in enumerate(known)]
+        if len(fishers) == 1 and not self.removed.any():
+            return gradient, cho_solve(cho_factor(fishers[0]), gradient)
+        direction = np.zeros_like(gradient)
+        for o in range(len(self.bias)):
+            kept = np.concatenate([[0], 1 + np.flatnonzero(~self.removed[:, o])])
+            fisher = fishers[min(o, len(fishers) - 1)][np.ix_(kept, kept)]
+            direction[kept, o] = cho_solve(cho_factor(fisher), gradient[kept, o])
+        return gradient, direction
+
+    def _step_length(self, direction: NDArray, moved: NDArray) -> float:
+        """Return the step that minimizes the cost along a direction, to second order."""
+        if self.transfer != SOFTMAX:
+            return 1.0
+        answers, weight = self.answers(), self.samples.weight
+        residual = (answers - self.samples.targets) * weight[:, None]
+        slope = float((residual * moved).sum() + self.decay * (self.weights * direction[1:]).sum())
+        spread = (answers * moved**2).sum(axis=1) - (answers * moved).sum(axis=1) ** 2
+        curvature = float(weight @ spread + self.decay * (direction[1:] ** 2).sum())
+        return min(max(slope / max(curvature, 1e-300), 0.1), 4.0)
 
     def activations_of(self, inputs: NDArray) -> NDArray[np.float64]:
         """Return the activations of the outputs for other samples."""
@@ -227,7 +258,7 @@ class Draft:
             sign = 1.0 if gate.gain > 0 else -1.0
             network.units[unit] = (MODULATORY, -1, abs(gate.gain), 0)
             network.bias[unit] = gate.bias, -sign * gate.threshold
-            edges.append((gate.gate, 2 * unit + 1, sign))
+            edges += [(node, 2 * unit + 1, sign * weight) for node, weight in gate.gate]
             if gate.source != CONSTANT:
                 edges.append((gate.source, 2 * unit, gate.weight))
         numbered = [(self._numbered(source), term, weight, 0) for source, term, weight in edges]
@@ -254,7 +285,9 @@ class Draft:
         gates = _records(GATE, len(self.nodes))
         gates["unit"] = np.arange(n_outputs, n_outputs + len(self.nodes))
         gates["step"], gates["term"] = unit_step[n_outputs:], 2 * gates["unit"] + 1
-        gates["source"] = [self._numbered(gate.gate) for gate in self.nodes]
+        gates["source"] = [
+            self._numbered(gate.gate[0][0]) if len(gate.gate) == 1 else -1 for gate in self.nodes
+        ]
         gates["value"] = [gate.threshold for gate in self.nodes]
         events = np.concatenate([added, gates])
         events = events[np.argsort(events["step"], kind="stable")]

@@ -1,23 +1,31 @@
 """How a wide network grows: rounds of growth, the number of nodes, and superfluous edges."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dirad.core.network import LINEAR
+from dirad.encoding import NO_GROUPS, InputGroups
+from dirad.growth.wide.bins import Bins
+from dirad.growth.wide.decay import starting_decay
 from dirad.growth.wide.draft import Draft, Samples, total_cost, transferred
-from dirad.growth.wide.scan import Bins, Search
+from dirad.growth.wide.gate import CONSTANT
+from dirad.growth.wide.scan import Search
 
 GROWTH_SAMPLES = 4000  # on which a network grows
+HELD_OUT_SAMPLES = 2000  # which find the number of nodes
 SOLVED_OPERATIONS = 5e9  # of one Newton step at the end: more samples than that allows are left out
-GROWTH_RATE = 0.1  # candidates per round, as a share of the nodes (at least one)
+GROWTH_RATE = 0.4  # candidates per round, as a share of the nodes (at least one)
 MOST_NODES = 150
 PATIENCE = 1.6, 15  # growth ends at 1.6 times the nodes of the best held-out cost, + 15
 LEAST_DROP = 1e-3  # drop of the held-out cost that counts, relative to the cost itself
 LEAST_SHARE = 1e-4  # and relative to the cost of a network without edges
-FINAL_STEPS = 25  # of Newton's method at the end
-NEGLIGIBLE = 0.1  # nats: an edge into an output that explains less is removed
+DECAYS = (0.25, 1.0, 4.0, 16.0)  # factors of the weight decay that are compared
+FINAL_STEPS = 10  # of Newton's method at the end
+NEGLIGIBLE = 0.02  # nats: an edge into an output that explains less is removed
 
 
 class WideFit(NamedTuple):
@@ -27,41 +35,36 @@ class WideFit(NamedTuple):
     held_out_answers: NDArray[np.float64]  # (held out, outputs) by a network fitted to the rest
 
 
-def grow(
-    samples: Samples,
-    transfer: int,
-    decay: float,
-    usable: NDArray[np.bool_],
-    seed: int,
-    most_nodes: int,
-    held_out: Samples | None = None,
-) -> tuple[Draft, int, NDArray[np.float64]]:
-    """Grow a network; return it, the best number of nodes, and its answers to held-out samples."""
-    samples = some_of(samples, GROWTH_SAMPLES, seed)
+def start(samples: Samples, transfer: int, decay: float, usable: NDArray[np.bool_]) -> Draft:
+    """Return a network whose inputs feed the outputs."""
     draft = Draft(samples, transfer, decay, usable)
-    bins = Bins(samples.inputs, usable, seed)
-    best, best_nodes, best_answers = np.inf, 0, np.empty((0, samples.targets.shape[1]))
-    least = 0.0
-    if held_out is not None:
-        least = LEAST_SHARE * total_cost(np.zeros_like(held_out.targets), held_out, transfer)
+    draft.solve(12)
+    draft.record_cost()
+    return draft
+
+
+def grow_to_best(draft: Draft, bins: Bins, held_out: Samples, rows: NDArray[np.intp]) -> int:
+    """Grow a network until the cost of held-out samples rises; return the best number of nodes.
+
+    `rows` are the places of these samples in the draft, where their weight is 0.
+    """
+    best, best_nodes = np.inf, 0
+    least = LEAST_SHARE * total_cost(np.zeros_like(held_out.targets), held_out, draft.transfer)
     while True:
-        if held_out is not None:
-            activation = draft.activations_of(held_out.inputs)
-            cost = total_cost(activation, held_out, transfer)
-            if cost < min((1.0 - LEAST_DROP) * best, best - least):
-                best, best_nodes = cost, len(draft.nodes)
-                best_answers = transferred(activation, transfer)
-            elif len(draft.nodes) > PATIENCE[0] * best_nodes + PATIENCE[1]:
-                break
-        if len(draft.nodes) >= most_nodes or not grow_once(draft, bins):
-            break
-    return draft, best_nodes, best_answers
+        cost = total_cost(draft.activation[rows], held_out, draft.transfer)
+        if cost < min((1.0 - LEAST_DROP) * best, best - least):
+            best, best_nodes = cost, len(draft.nodes)
+        elif len(draft.nodes) > PATIENCE[0] * best_nodes + PATIENCE[1]:
+            return best_nodes
+        if len(draft.nodes) >= MOST_NODES or not grow_once(draft, bins):
+            return best_nodes
 
 
 def grow_once(draft: Draft, bins: Bins) -> int:
     """Take one round of growth; return the number of candidates added."""
     quota = max(1, int(GROWTH_RATE * len(draft.nodes)))
-    chosen = Search(draft, bins).best(quota)
+    search = Search(draft, bins)
+    chosen = search.best(quota)
     for candidate in chosen:
         node = -1
         for gate in candidate.gates:
@@ -69,9 +72,19 @@ def grow_once(draft: Draft, bins: Bins) -> int:
             first = gate is candidate.gates[0]
             node = draft.add(gate if first else gate._replace(source=node), feeds_outputs=last)
     draft.rounds.append(len(draft.nodes))
-    draft.solve(3)
+    draft.solve(1, known=search.fishers)
     draft.record_cost()
     return len(chosen)
+
+
+def fit_linear(
+    samples: Samples, transfer: int, decay: float, usable: NDArray[np.bool_], inputs: NDArray
+) -> NDArray[np.float64]:
+    """Return the answers of a network without hidden nodes, fitted to some samples, to inputs."""
+    with threadpool_limits(1, user_api="blas"):
+        decay = starting_decay(samples, transfer, decay, usable)
+        draft = start(samples, transfer, decay, usable)
+        return transferred(draft.activations_of(inputs), transfer)
 
 
 def fit_wide(
@@ -81,52 +94,123 @@ def fit_wide(
     decay: float,
     usable: NDArray[np.bool_],
     seed: int,
+    groups: InputGroups = NO_GROUPS,
 ) -> WideFit:
-    """Find the number of nodes by the samples `held_out`, then grow on all samples.
+    """Grow on all samples but those `held_out`, which find the number of nodes and the decay.
 
-    Sums run in one thread, so that no result depends on the number of threads.
+    Then the outputs are fitted to all samples. Sums run in one thread, so that no result depends
+    on the number of threads.
     """
     with threadpool_limits(1, user_api="blas"):
-        rest, test = samples.take(np.flatnonzero(~held_out)), samples.take(np.flatnonzero(held_out))
-        arguments = (transfer, decay, usable, seed)
-        _, n_nodes, answers = grow(rest, *arguments, MOST_NODES, test)
-        draft, _, _ = grow(samples, *arguments, n_nodes)
-        if len(samples.inputs) > GROWTH_SAMPLES:
-            operations = (len(draft.features) + 1) ** 2 * len(draft.bias)
-            most = max(GROWTH_SAMPLES, int(SOLVED_OPERATIONS / operations))
-            draft = with_samples(draft, some_of(samples, most, seed))
-        draft.solve(FINAL_STEPS, 1e-9)
+        rest = some_rows(np.flatnonzero(~held_out), GROWTH_SAMPLES, seed)
+        test = some_rows(np.flatnonzero(held_out), HELD_OUT_SAMPLES, seed)
+        places = np.arange(len(rest), len(rest) + len(test))  # of the samples held out
+        grown, tested = samples.take(np.concatenate([rest, test])), samples.take(test)
+        grown.weight[places] = 0.0
+        draft = start(grown, transfer, starting_decay(grown, transfer, decay, usable), usable)
+        n_nodes = grow_to_best(draft, Bins(grown, usable, seed, groups), tested, places)
+        draft = copied(draft, grown, range(n_nodes))
+        choose_decay(draft, tested, places)
+        answers = transferred(draft.activations_of(samples.inputs[held_out]), transfer)
+        operations = (len(draft.features) + 1) ** 2 * len(draft.bias)
+        most = max(GROWTH_SAMPLES, int(SOLVED_OPERATIONS / operations))
+        solved = samples.take(some_rows(np.arange(len(samples.inputs)), most, seed))
+        draft = copied(draft, solved, range(n_nodes))
+        draft.solve(FINAL_STEPS)
         remove_negligible_edges(draft)
-        draft.solve(FINAL_STEPS, 1e-9)
+        draft = copied(draft, solved, needed(draft))
+        draft.solve(FINAL_STEPS, 1e-5)
     return WideFit(draft, answers)
 
 
-def some_of(samples: Samples, most: int, seed: int) -> Samples:
-    """Return all samples, or as many as allowed at random."""
-    n = len(samples.inputs)
-    if n <= most:
-        return samples
-    return samples.take(np.sort(np.random.default_rng(seed).permutation(n)[:most]))
+def choose_decay(draft: Draft, held_out: Samples, rows: NDArray[np.intp]) -> None:
+    """Set the weight decay that predicts held-out samples best."""
+    decays = [factor * draft.decay for factor in DECAYS]
+    found = []
+    for draft.decay in decays:
+        draft.solve(4, 1e-3)
+        found.append(total_cost(draft.activation[rows], held_out, draft.transfer))
+    draft.decay = decays[int(np.argmin(found))]
+    draft.solve(4, 1e-3)
 
 
-def with_samples(draft: Draft, samples: Samples) -> Draft:
-    """Return the same network with its states for other samples."""
+def some_rows(rows: NDArray[np.intp], most: int, seed: int) -> NDArray[np.intp]:
+    """Return all rows, or as many as allowed at random."""
+    if len(rows) <= most:
+        return rows
+    return np.sort(np.random.default_rng(seed).permutation(rows)[:most])
+
+
+def copied(draft: Draft, samples: Samples, kept: Sequence[int]) -> Draft:
+    """Return the network of some nodes, by number of the gate, with its states for some samples."""
     result = Draft(samples, draft.transfer, draft.decay, draft.usable)
+    place = dict(enumerate(range(draft.n_inputs)))  # of a node in the result
     feeding = set(draft.features)
-    for i, gate in enumerate(draft.nodes):
-        result.add(gate, feeds_outputs=draft.n_inputs + i in feeding)
-    result.weights, result.bias = draft.weights, draft.bias
-    result.rounds, result.costs = draft.rounds, draft.costs
+    for i in kept:
+        gate, node = draft.nodes[i], draft.n_inputs + i
+        if gate.source != CONSTANT:
+            gate = gate._replace(source=place[gate.source])
+        place[node] = result.add(gate, feeds_outputs=node in feeding)
+    rows = [i for i, node in enumerate(draft.features) if node in place]
+    result.weights, result.removed, result.bias = (
+        draft.weights[rows],
+        draft.removed[rows],
+        draft.bias,
+    )
+    starts = [0, *draft.rounds]
+    result.rounds = [
+        int(np.searchsorted(kept, end))
+        for start, end in zip(starts, draft.rounds, strict=False)
+        if len(kept) and start <= kept[-1]
+    ]
+    result.costs = draft.costs[: len(result.rounds) + 1]
     return result
 
 
-def remove_negligible_edges(draft: Draft) -> None:
-    """Set weights to 0 whose removal would raise the cost least (optimal brain surgeon).
+def needed(draft: Draft) -> list[int]:
+    """Return the gates from which an edge leads to an output, directly or through other gates."""
+    nodes = {node for node, some in zip(draft.features, draft.weights, strict=True) if some.any()}
+    for i in reversed(range(len(draft.nodes))):
+        if draft.n_inputs + i in nodes:
+            nodes.add(draft.nodes[i].source)
+    return [i for i in range(len(draft.nodes)) if draft.n_inputs + i in nodes]
 
-    ½·w²/[F⁻¹]ₑₑ is what the cost rises while the other parameters of the output adjust.
+
+def remove_negligible_edges(draft: Draft) -> None:
+    """Remove edges into outputs that hardly matter, and adjust the others.
+
+    Edges whose removal raises the cost by less than NEGLIGIBLE go. Squared errors are divided by
+    their mean for that.
     """
-    design, curvature = draft.design(), draft.curvature(draft.answers())
-    for o in range(len(draft.bias)):
-        inverse = np.linalg.inv(draft.fisher(design, curvature[:, o]))
-        rise = 0.5 * draft.weights[:, o] ** 2 / np.diag(inverse)[1:]
-        draft.weights[rise < NEGLIGIBLE, o] = 0.0
+    answers, weight = draft.answers(), draft.samples.weight
+    limits = np.full(len(draft.bias), NEGLIGIBLE)
+    if draft.transfer == LINEAR:
+        squares = weight @ (answers - draft.samples.targets) ** 2
+        limits *= squares / max(float(weight.sum()), 1e-300)
+    fishers = draft.fishers(draft.design(), draft.curvature(answers))
+    for o, limit in enumerate(limits):
+        fisher = fishers[min(o, len(fishers) - 1)]
+        draft.weights[:, o] = without_least(draft.weights[:, o], fisher, limit)
+    draft.removed = draft.weights == 0.0
+
+
+def without_least(weights: NDArray, fisher: NDArray, limit: float) -> NDArray[np.float64]:
+    """Return weights of which some are 0: one after the other, the least important first.
+
+    Optimal brain surgeon: ½·w²/[F⁻¹]ₑₑ is what the cost rises without weight e if the other
+    parameters adjust. The first row of `fisher` is that of the bias.
+    """
+    inverse, weights = np.linalg.inv(fisher)[1:, 1:], weights.copy()
+    left = np.ones(len(weights), bool)
+    while left.any():
+        rises = np.full(len(weights), np.inf)
+        rises[left] = 0.5 * weights[left] ** 2 / np.diag(inverse)[left]
+        least = int(np.argmin(rises))
+        if rises[least] >= limit:
+            break
+        column = inverse[:, least] / inverse[least, least]
+        weights -= weights[least] * column
+        inverse -= np.outer(column, inverse[least])
+        left[least] = False
+        weights[~left] = 0.0
+    return weights

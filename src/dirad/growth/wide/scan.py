@@ -8,6 +8,10 @@ v = Σ f²·h: twice the drop of the cost, to second order. Three kinds of candi
 - a *gated node*: a gate multiplied with an input or with another node,
 - a *corner*: a gate multiplied with a new step of another input.
 
+The gate is open beyond a threshold of an input, or for a subset of the categories of a column
+(`subsets`). A number that may be missing has three ways to be compared: as it is, with its mean in
+place of missing values, or with the lowest or the highest value in their place.
+
 A node lies between −¼ and ¾ where its source is 1, so that weight decay acts on the weight of a
 gate as on the weight of an indicator.
 """
@@ -18,11 +22,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-from dirad.growth.wide.draft import CONSTANT, Draft, Gate, modulation
+from dirad.growth.wide.bins import BINS, CORNER_BINS, Bins
+from dirad.growth.wide.draft import Draft
+from dirad.growth.wide.gains import (
+    LEAST_LEFT,
+    corner_gain,
+    gain,
+    gain_on_feeding_source,
+    gated_gains,
+    largest,
+    variance_of,
+)
+from dirad.growth.wide.gate import CONSTANT, Gate, modulation, summed
+from dirad.growth.wide.subsets import SHARP, Cut, Sources, best_cuts, chance_gain
 
-BINS = 32  # between the thresholds of an input
-CORNER_BINS = 8  # the same for each of the two inputs of a corner
-SCANNED_SAMPLES = 1500  # on which all candidates are compared
 GATE_INPUTS = 24  # inputs whose gates are multiplied with sources; those of the strongest steps
 SOURCES = 40  # that gates are multiplied with
 CORNER_INPUTS = 10
@@ -30,8 +43,8 @@ RESCORED = 24  # candidates that are scored again, on all samples
 STEEPNESS = (0.7, 2.0, 5.0, 12.0)  # gain of a new gate, in standard deviations of its input
 MOST_DEPTH = 4  # gates that a node multiplies
 SCALE = 0.25  # of term 0 of a new node
-LEAST_LEFT = 1e-4  # share of a feature that the present ones do not explain
 LEAST_OF_BEST = 0.3  # share of the best candidate's rate that others of the round need
+GAP_CHANCE = 2.0  # gain of choosing the side of missing values in noise of variance 1
 NEW_STEP = -2  # in place of a source: the step of the same candidate
 SIDES = ((-1, -1), (-1, 1), (1, -1), (1, 1))  # signs of the two gates of a corner
 
@@ -42,51 +55,7 @@ class Candidate(NamedTuple):
     rate: float  # gain per edge
     gates: tuple[Gate, ...]  # the source of the second is the first
     place: tuple[int, ...]  # what they are made of, thresholds apart: one per round is enough
-
-
-class Bins:
-    """Thresholds of each input, and the bins of the samples on which candidates are compared."""
-
-    def __init__(self, inputs: NDArray, usable: NDArray[np.bool_], seed: int) -> None:
-        n = len(inputs)
-        rows = np.random.default_rng(seed).permutation(n)[:SCANNED_SAMPLES]
-        self.rows = np.arange(n) if n <= SCANNED_SAMPLES else np.sort(rows)
-        self.spread = np.maximum(inputs.std(axis=0), 1e-12)
-        empty = np.empty(0)
-        columns = [thresholds(x) if ok else empty for x, ok in zip(inputs.T, usable, strict=True)]
-        self.thresholds = columns
-        self.counts = np.array([len(column) for column in columns])
-        scanned = inputs[self.rows]
-        self.bins = np.stack(
-            [np.searchsorted(column, x) for column, x in zip(columns, scanned.T, strict=True)], 1
-        )
-
-    def indicators(self, inputs: NDArray[np.intp]) -> NDArray[np.float32]:
-        """Return a column per input and bin: 1 where a sample lies in it."""
-        n = len(self.rows)
-        result = np.zeros((n, len(inputs), BINS), np.float32)
-        for i, j in enumerate(inputs):
-            result[np.arange(n), i, self.bins[:, j]] = 1.0
-        return result.reshape(n, -1)
-
-    def valid(self, inputs: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return which bins end in a threshold: (inputs, bins)."""
-        return np.arange(BINS) < self.counts[inputs][:, None]
-
-
-def thresholds(values: NDArray) -> NDArray[np.float64]:
-    """Return at most BINS − 1 thresholds between different values, at their quantiles."""
-    distinct = np.unique(values)
-    if len(distinct) <= BINS:
-        return 0.5 * (distinct[1:] + distinct[:-1])
-    wanted = np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1], method="higher")
-    place = np.unique(np.clip(np.searchsorted(distinct, wanted), 1, len(distinct) - 1))
-    return 0.5 * (distinct[place] + distinct[place - 1])
-
-
-def gain(u: NDArray, v: NDArray, decay: float) -> NDArray:
-    """Return what the best weight of a feature gains, from its score and its curvature."""
-    return u * u / np.maximum(v + decay, 1e-30)
+    chance: float = 0.0  # gain that the search would find in noise; it is subtracted
 
 
 class Search:
@@ -100,9 +69,14 @@ class Search:
         self.residual = (draft.samples.targets - answers) * weight
         self.curvature = draft.curvature(answers)
         self.g = self.residual[bins.rows].astype(np.float32)
-        self.h = self.curvature[bins.rows].astype(np.float32)
-        self.decay = draft.decay * len(bins.rows) / len(answers)  # for the samples scanned
+        # To compare candidates, all outputs share one curvature; the best are scored exactly.
+        self.h = self.curvature[bins.rows].mean(axis=1).astype(np.float32)
+        n_weighted = max(1, np.count_nonzero(draft.samples.weight))
+        self.decay = draft.decay * len(bins.rows) / n_weighted  # for the samples scanned
         self.n_outputs = self.g.shape[1]
+        self.noise = variance_of(self.residual, self.curvature)
+        self.design = draft.design()
+        self.fishers = draft.fishers(self.design, self.curvature)
 
     def best(self, count: int) -> list[Candidate]:
         """Return the best candidates, at most `count`, of different places."""
@@ -110,41 +84,56 @@ class Search:
         if not len(usable):
             return []
         found, strength = self._steps(usable)
-        strongest = usable[np.argsort(-strength, kind="stable")[:GATE_INPUTS]]
-        found += self._gated_nodes(strongest)
+        ranked = usable[np.argsort(-strength, kind="stable")]
+        first = np.unique(self.bins.input[ranked], return_index=True)[1]  # one variable per input
+        strongest = ranked[np.sort(first)][:GATE_INPUTS]
+        of_strongest = np.isin(self.bins.input[usable], self.bins.input[strongest])
+        found += self._gated_nodes(usable[of_strongest])
         if len(strongest) > 1:
             found += self._corners(strongest[:CORNER_INPUTS])
+        if self.bins.subsets.inputs:
+            found += self._subsets(strongest[:CORNER_INPUTS])
         found.sort(key=lambda one: -one.rate)
-        ranked = sorted(self._rescored(found[:RESCORED]), key=lambda one: -one.rate)
+        scored = sorted(self._rescored(found[:RESCORED]), key=lambda one: -one.rate)
         chosen: dict[tuple[int, ...], Candidate] = {}
-        for one in ranked:
-            if len(chosen) < count and one.rate > LEAST_OF_BEST * ranked[0].rate:
+        for one in scored:
+            if len(chosen) < count and one.rate > LEAST_OF_BEST * scored[0].rate:
                 chosen.setdefault(one.place, one)
         return [one for one in chosen.values() if one.rate > 0.0]
 
     def _steps(self, inputs: NDArray[np.intp]) -> tuple[list[Candidate], NDArray]:
-        """Return the best steps, and the largest gain of a step of each input."""
-        both = np.hstack([self.g, self.h])
+        """Return the best steps, and the largest gain of a step of each variable."""
+        both = np.hstack([self.g, self.h[:, None]])
         below = [
             np.cumsum((both.T @ self.bins.indicators(part)).reshape(len(both.T), -1, BINS), axis=2)
             for part in np.array_split(inputs, -(-len(inputs) // 64))
         ]
         sums = np.concatenate(below, axis=1)
-        g, h = np.split(sums, 2)
-        gains = gain_on_feeding_source(g, h, self.decay).sum(axis=0) * self.bins.valid(inputs)
+        gains = gain_on_feeding_source(sums[:-1], sums[-1], self.decay).sum(axis=0)
+        gains *= self.bins.valid(inputs)
         found = []
         for place in largest(gains, 8):
             i, b = np.unravel_index(place, gains.shape)
-            rate = float(gains[i, b]) / (1 + self.n_outputs)
-            found.append(self._candidate(rate, CONSTANT, int(inputs[i]), int(b)))
+            found.append(self._candidate(float(gains[i, b]), CONSTANT, int(inputs[i]), int(b)))
         return found, gains.max(axis=1)
 
-    def _candidate(self, rate: float, source: int, gate: int, threshold: int) -> Candidate:
+    def _candidate(self, gain: float, source: int, variable: int, threshold: int) -> Candidate:
         """Return a step or a gated node; its steepness is chosen when it is scored again."""
-        bias = SCALE if source == CONSTANT else -SCALE * self.draft.low(source)
-        weight = 0.0 if source == CONSTANT else SCALE
-        one = Gate(source, weight, bias, gate, 1.0, float(self.bins.thresholds[gate][threshold]))
-        return Candidate(rate, (one,), (source, gate))
+        gate, at = self.bins.sums[variable], float(self.bins.thresholds[variable][threshold])
+        one = Gate(source, *self._term_0(source), gate, 1.0, at)
+        chance = self._chance((one,))
+        rate = (gain - chance) / (one.n_edges + self.n_outputs)
+        return Candidate(rate, (one,), (source, int(self.bins.input[variable])), chance)
+
+    def _chance(self, gates: tuple[Gate, ...]) -> float:
+        """Return what the choice of a side for missing values gains in noise."""
+        return GAP_CHANCE * self.noise * sum(len(gate.gate) > 1 for gate in gates)
+
+    def _term_0(self, source: int) -> tuple[float, float]:
+        """Return weight and bias of term 0, which is 0 where the source is closed."""
+        if source == CONSTANT:
+            return 0.0, SCALE
+        return SCALE, -SCALE * self.draft.low(source)
 
     def _strongest_sources(self) -> NDArray[np.intp]:
         """Return the nodes that gates are multiplied with: those of large total potential."""
@@ -172,37 +161,82 @@ class Search:
             return []
         rows, indicators = self._states_above_low(sources), self.bins.indicators(inputs)
         shape = (len(sources), len(inputs), BINS)
-        feeds = np.isin(sources, self.draft.features)[:, None, None]
+        feeds = self._feeds(sources)[:, None, None]
         gains = np.zeros(shape, np.float32)
+        h = np.cumsum(((rows**2 * self.h[:, None]).T @ indicators).reshape(shape), axis=2)
         for o in range(self.n_outputs):
             g = np.cumsum(((rows * self.g[:, o, None]).T @ indicators).reshape(shape), axis=2)
-            h = np.cumsum(((rows**2 * self.h[:, o, None]).T @ indicators).reshape(shape), axis=2)
-            all_g, all_h = g[:, :, -1:], h[:, :, -1:]
-            # A node is ¾ of its source where the gate is open and −¼ where it is closed.
-            above = gain(0.75 * all_g - g, (9.0 * all_h - 8.0 * h) / 16.0, self.decay)
-            below = gain(g - 0.25 * all_g, (all_h + 8.0 * h) / 16.0, self.decay)
-            gains += np.where(
-                feeds, gain_on_feeding_source(g, h, self.decay), np.maximum(above, below)
-            )
+            gains += np.maximum(*gated_gains(g, h, feeds, self.decay))
         gains *= self.bins.valid(inputs)
         found = []
         for place in largest(gains, 32):
             s, i, b = np.unravel_index(place, shape)
-            rate = float(gains[s, i, b]) / (2 + self.n_outputs)
-            found.append(self._candidate(rate, int(sources[s]), int(inputs[i]), int(b)))
+            gain_of_one = float(gains[s, i, b])
+            found.append(self._candidate(gain_of_one, int(sources[s]), int(inputs[i]), int(b)))
         return found
+
+    def _feeds(self, sources: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return which sources feed the outputs already, the constant among them."""
+        return np.isin(sources, [CONSTANT, *self.draft.features])
+
+    def _subsets(self, inputs: NDArray[np.intp]) -> list[Candidate]:
+        """Return the best products of a source, or of a new step, and a subset of categories."""
+        nodes = np.append(self._strongest_sources(), CONSTANT)
+        ones = np.ones((len(self.g), 1), np.float32)
+        states = np.hstack([self._states_above_low(nodes[:-1]), ones])
+        sources = Sources(states, self._feeds(nodes), 1 * (nodes != CONSTANT))
+        found = [
+            self._subset_candidate(cut, int(nodes[cut.source]), ()) for cut in self._cuts(sources)
+        ]
+        steps, rows = self._new_steps(inputs)
+        edges = np.array([step.n_edges for step in steps])
+        sources = Sources(rows, np.zeros(len(steps), bool), edges + 1)
+        return found + [
+            self._subset_candidate(cut, NEW_STEP, (steps[cut.source],))
+            for cut in self._cuts(sources)
+        ]
+
+    def _cuts(self, sources: Sources) -> list[Cut]:
+        return best_cuts(self.bins.subsets, sources, self.g, self.h[:, None], self.decay, 16)
+
+    def _subset_candidate(self, cut: Cut, source: int, steps: tuple[Gate, ...]) -> Candidate:
+        subsets = self.bins.subsets
+        term_0 = (SCALE, SCALE**2) if source == NEW_STEP else self._term_0(source)
+        gate, threshold = subsets.gate(cut.column, cut.members)
+        last = Gate(source, *term_0, gate, SHARP if cut.opens else -SHARP, threshold)
+        made_of = sorted(
+            {node for one in steps for node, _ in one.gate[:1]}
+            | {int(subsets.inputs[cut.column][0])}
+        )
+        chance = self._chance(steps) + self.noise * chance_gain(subsets.counts, self.n_outputs)
+        return Candidate(cut.rate, (*steps, last), (source, *made_of), float(chance[cut.column]))
+
+    def _new_steps(self, inputs: NDArray[np.intp]) -> tuple[list[Gate], NDArray[np.float32]]:
+        """Return steps of both signs at few thresholds, and where they are open."""
+        places, _ = self.bins.coarse(inputs)
+        steps, rows = [], []
+        for variable, place in zip(inputs, places, strict=True):
+            for one in place:
+                at = float(self.bins.thresholds[variable][one])
+                above = self.bins.bins[:, variable] > one
+                for sign, is_open in ((1.0, above), (-1.0, ~above)):
+                    steps.append(Gate(CONSTANT, 0.0, SCALE, self.bins.sums[variable], sign, at))
+                    rows.append(is_open)
+        return steps, np.array(rows, np.float32).reshape(len(rows), -1).T
 
     def _corners(self, inputs: NDArray[np.intp]) -> list[Candidate]:
         """Return the best products of a new step and a gate of another input."""
-        places, indicators = self._coarse_bins(inputs)
+        places, indicators = self.bins.coarse(inputs)
         shape = (len(inputs), CORNER_BINS, len(inputs), CORNER_BINS)
         gains = np.zeros((*shape, len(SIDES)), np.float32)
+
+        def sums(values: NDArray) -> NDArray:
+            cells = (indicators * values[:, None]).T @ indicators
+            return cells.reshape(shape).cumsum(axis=1).cumsum(axis=3)
+
+        h = sums(self.h)
         for o in range(self.n_outputs):
-            g, h = (
-                ((indicators * values[:, o, None]).T @ indicators).reshape(shape)
-                .cumsum(axis=1).cumsum(axis=3)
-                for values in (self.g, self.h)
-            )  # fmt: skip
+            g = sums(self.g[:, o])
             for i, (step_sign, gate_sign) in enumerate(SIDES):
                 gains[..., i] += corner_gain(g, h, step_sign, gate_sign, self.decay)
         valid = np.arange(CORNER_BINS) < np.array([len(one) for one in places])[:, None]
@@ -214,106 +248,79 @@ class Search:
             first, second = int(inputs[step]), int(inputs[gate])
             step_at = float(self.bins.thresholds[first][places[step][r]])
             gate_at = float(self.bins.thresholds[second][places[gate][c]])
+            gated = self.bins.sums[second]
             gates = (
-                Gate(CONSTANT, 0.0, SCALE, first, SIDES[side][0], step_at),
-                Gate(NEW_STEP, SCALE, SCALE**2, second, SIDES[side][1], gate_at),
+                Gate(CONSTANT, 0.0, SCALE, self.bins.sums[first], SIDES[side][0], step_at),
+                Gate(NEW_STEP, SCALE, SCALE**2, gated, SIDES[side][1], gate_at),
             )
-            rate = float(gains[step, r, gate, c, side]) / (3 + self.n_outputs)
-            found.append(Candidate(rate, gates, (CONSTANT, *sorted((first, second)))))
+            chance = self._chance(gates)
+            rate = (float(gains[step, r, gate, c, side]) - chance) / (
+                n_edges(gates) + self.n_outputs
+            )
+            made_of = sorted(self.bins.input[[first, second]].tolist())
+            found.append(Candidate(rate, gates, (CONSTANT, *made_of), chance))
         return found
-
-    def _coarse_bins(self, inputs: NDArray[np.intp]) -> tuple[list[NDArray], NDArray[np.float32]]:
-        """Return fewer thresholds of some inputs, by number, and indicators of the wider bins."""
-        n = len(self.bins.rows)
-        indicators = np.zeros((n, len(inputs), CORNER_BINS), np.float32)
-        places = []
-        for i, j in enumerate(inputs):
-            count = int(self.bins.counts[j])
-            place = np.arange(count)
-            if count >= CORNER_BINS:
-                wanted = np.linspace(0, count - 1, CORNER_BINS + 1)[1:-1]
-                place = np.unique(wanted.round().astype(int))
-            indicators[np.arange(n), i, (self.bins.bins[:, j, None] > place).sum(axis=1)] = 1.0
-            places.append(place)
-        return places, indicators.reshape(n, -1)
 
     def _rescored(self, candidates: list[Candidate]) -> list[Candidate]:
         """Return candidates with their best steepness, scored on all samples.
 
         What the present parameters of an output explain of a feature does not count.
         """
-        design = self.draft.design()
-        shared = []
-        for o in range(1 if np.ptp(self.curvature, axis=1).max() == 0 else self.n_outputs):
-            fisher = self.draft.fisher(design, self.curvature[:, o])
-            factor = cholesky(fisher, lower=True)
-            shared.append((factor, (design * self.curvature[:, o, None]).T))
+        if not candidates:
+            return []
+        features = self._states_of_last([one.gates for one in candidates])
+        residual, curvature = self.residual.astype(np.float32), self.curvature.astype(np.float32)
+        design = self.design.astype(np.float32)
+        scores, squares = residual.T @ features, curvature.T @ features**2
+        gains = np.zeros(features.shape[1])
+        explained = np.empty(0)
+        for o in range(self.n_outputs):
+            if o < len(self.fishers):
+                factor = cholesky(self.fishers[o], lower=True, check_finite=False)
+                projection = (design * curvature[:, o, None]).T @ features
+                part = solve_triangular(factor, projection, lower=True, check_finite=False)
+                explained = (part**2).sum(axis=0)
+            left = squares[o] - explained
+            some = left > LEAST_LEFT * squares[o]
+            gains += np.where(some, gain(scores[o], left, self.draft.decay), 0.0)
         result = []
-        for one in candidates:
-            options = [self._with_steepness(one, steepness) for steepness in STEEPNESS]
-            features = np.stack([self._state_of_last(gates) for gates in options], axis=1)
-            gains = np.zeros(len(options))
-            for o in range(self.n_outputs):
-                factor, projection = shared[min(o, len(shared) - 1)]
-                u = features.T @ self.residual[:, o]
-                square = (features**2).T @ self.curvature[:, o]
-                explained = solve_triangular(factor, projection @ features, lower=True)
-                v = square - (explained**2).sum(axis=0)
-                gains += np.where(v > LEAST_LEFT * square, gain(u, v, self.draft.decay), 0.0)
-            edges = self.n_outputs + sum(gate.n_edges for gate in one.gates)
-            best = int(np.argmax(gains))
-            result.append(one._replace(rate=float(gains[best]) / edges, gates=options[best]))
+        for one, found in zip(candidates, gains.reshape(len(candidates), -1), strict=True):
+            best = int(np.argmax(found))
+            gates = tuple(self._with_steepness(gate, STEEPNESS[best]) for gate in one.gates)
+            rate = (float(found[best]) - one.chance) / (n_edges(gates) + self.n_outputs)
+            result.append(one._replace(rate=rate, gates=gates))
         return result
 
-    def _with_steepness(self, one: Candidate, steepness: float) -> tuple[Gate, ...]:
-        spread = self.bins.spread
-        return tuple(g._replace(gain=g.gain * steepness / spread[g.gate]) for g in one.gates)
+    def _with_steepness(self, gate: Gate, steepness: float) -> Gate:
+        """Return a gate with a gain if it is not chosen yet, that is ±1."""
+        if abs(gate.gain) != 1.0:
+            return gate
+        return gate._replace(gain=gate.gain * steepness / self.bins.spread[gate.gate[0][0]])
 
-    def _state_of_last(self, gates: tuple[Gate, ...]) -> NDArray[np.float64]:
-        """Return the state that the last of some new nodes would have."""
+    def _states_of_last(self, candidates: list[tuple[Gate, ...]]) -> NDArray[np.float32]:
+        """Return the states that the last of new nodes would have: a column per steepness."""
+        values = self._products([gates[0] for gates in candidates], None)
+        longer = [i for i, gates in enumerate(candidates) if len(gates) > 1]
+        if longer:
+            second = [candidates[i][1] for i in longer]
+            values[:, longer] = self._products(second, values[:, longer])
+        return values.reshape(len(values), -1)
+
+    def _products(self, gates: list[Gate], sources: NDArray | None) -> NDArray[np.float32]:
+        """Return the states of gates, with every steepness: (samples, gates, steepness).
+
+        `sources` are the states of their term 0, if they are new too.
+        """
         states = self.draft.states
-        value = gates[0].state(states)
-        for gate in gates[1:]:
-            z = gate.gain * (states[:, gate.gate] - gate.threshold)
-            value = (gate.bias + gate.weight * value) * modulation(z)
-        return value
+        source, weight, bias = (np.array(one) for one in zip(*(g[:3] for g in gates), strict=True))
+        if sources is None:
+            sources = states[:, np.maximum(source, 0), None].astype(np.float32)
+        terms = sources * weight[:, None].astype(np.float32) + bias[:, None].astype(np.float32)
+        z = np.stack([summed(gate.gate, states) - gate.threshold for gate in gates], axis=1)
+        gains = [[self._with_steepness(gate, k).gain for k in STEEPNESS] for gate in gates]
+        return terms * modulation(z[:, :, None].astype(np.float32) * np.array(gains, np.float32))
 
 
-def gain_on_feeding_source(g: NDArray, h: NDArray, decay: float) -> NDArray:
-    """Return the gain of every gate on a source that feeds the outputs already.
-
-    g and h are cumulative sums over bins; the weight of the source itself takes up the mean.
-    """
-    all_g, all_h = g[..., -1:], np.maximum(h[..., -1:], 1e-12)
-    u = g - h / all_h * all_g
-    v = h - h * h / all_h
-    return np.where(v > LEAST_LEFT * all_h, gain(u, v, decay), 0.0)
-
-
-def corner_gain(g: NDArray, h: NDArray, step_sign: int, gate_sign: int, decay: float) -> NDArray:
-    """Return the gain of every corner, from sums over all cells up to each one.
-
-    Axes are (input of the step, its bin, input of the gate, its bin). A corner is ¾ where step and
-    gate are open, −¼ where the step alone is, and 0 elsewhere; the bias takes up its mean.
-    """
-    all_g, all_h = g[0, -1, 0, -1], max(float(h[0, -1, 0, -1]), 1e-12)
-    step_g, step_h = g[:, :, :, -1:], h[:, :, :, -1:]  # where the step is open
-    both_g, both_h = g, h  # where step and gate are open
-    if step_sign > 0:
-        step_g, step_h = all_g - step_g, all_h - step_h
-        both_g, both_h = g[:, -1:] - both_g, h[:, -1:] - both_h
-    if gate_sign > 0:
-        both_g, both_h = step_g - both_g, step_h - both_h
-    mean = both_h - 0.25 * step_h
-    u = both_g - 0.25 * step_g - mean / all_h * all_g
-    v = (8.0 * both_h + step_h) / 16.0 - mean * mean / all_h
-    return np.where(v > 1e-3 * all_h, gain(u, v, decay), 0.0)
-
-
-def largest(values: NDArray, count: int) -> list[int]:
-    """Return the places of the largest values above 0, the largest first."""
-    flat = values.ravel()
-    count = min(count, len(flat))
-    top = np.argpartition(-flat, count - 1)[:count]
-    top = top[np.lexsort((top, -flat[top]))]
-    return [int(place) for place in top if flat[place] > 0]
+def n_edges(gates: tuple[Gate, ...]) -> int:
+    """Return the number of edges into new nodes."""
+    return sum(gate.n_edges for gate in gates)

@@ -84,7 +84,7 @@ def _equations(one: Subject) -> dict[int, str]:
     """Return the equation of each node, outputs first."""
     kinds = one.network.units["kind"]
     units = [*np.flatnonzero(kinds == OUTPUT), *np.flatnonzero(kinds == MODULATORY)]
-    lines = equations(one.network, quoted(one.inputs), one.spread)
+    lines = equations(one.network, quoted(one.inputs), one.spread, one.conditions)
     return {one.network.n_inputs + int(u): line for u, line in zip(units, lines, strict=True)}
 
 
@@ -122,7 +122,7 @@ def input_weights(network: Network) -> np.ndarray:
 def functions(one: Subject) -> list[str]:
     """Return definitions of the functions in a network's equations."""
     network = one.network
-    found = notation(network, one.spread)
+    found = notation(network, one.spread, one.conditions)
     if network.counts[TRANSFER] == SOFTMAX:
         found.append(
             "softmax(z) = e^z/Σe^z, with the sum over all outputs, makes probabilities that add up "

@@ -89,7 +89,8 @@ def describe(event: Event, network: Network, inputs: Sequence[str] | None, befor
         which = f", from step {event.part}" if event.part >= 0 else " so far"
         return f"restored the best network{which}"
     if event.kind == "gate":
-        return f"node h{event.unit} is a gate of {name(event.source)}"
+        what = "several inputs" if event.source < 0 else name(event.source)
+        return f"node h{event.unit} is a gate of {what}"
     if event.kind == "kept":
         return "the best network so far"
     if event.kind == "node removed":

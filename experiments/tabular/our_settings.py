@@ -1,0 +1,14 @@
+"""The settings among which DIRAD is tuned.
+
+They are not in `methods`, so that the results of other methods stay valid when they change.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+SETTINGS: tuple[Mapping[str, Any], ...] = (
+    {"structure": "compact"},
+    {"structure": "wide"},
+    {"structure": "wide", "prior": 4.0},
+    {"structure": "wide", "prior": 2.0, "committee": 2},
+)

@@ -1,0 +1,100 @@
+"""Thresholds of the inputs of a wide network, and the bins between them."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.encoding import NO_GROUPS, InputGroups
+from dirad.growth.wide.draft import Samples
+from dirad.growth.wide.gate import Sum, alone, summed
+from dirad.growth.wide.subsets import find_subsets
+
+BINS = 32  # between the thresholds of an input
+CORNER_BINS = 8  # the same for each of the two inputs of a corner
+SCANNED_SAMPLES = 1500  # on which all candidates are compared
+
+
+class Bins:
+    """Thresholds of each variable, and the bins of the samples on which candidates are compared.
+
+    A variable is an input, or a number with the lowest or highest value where it is missing.
+    """
+
+    def __init__(
+        self,
+        samples: Samples,
+        usable: NDArray[np.bool_],
+        seed: int,
+        groups: InputGroups = NO_GROUPS,
+    ) -> None:
+        inputs = samples.inputs
+        self.rows = np.flatnonzero(samples.weight > 0)
+        if len(self.rows) > SCANNED_SAMPLES:
+            shuffled = np.random.default_rng(seed).permutation(self.rows)
+            self.rows = np.sort(shuffled[:SCANNED_SAMPLES])
+        self.sums = [alone(i) for i in range(inputs.shape[1])]
+        for number, gap in groups.gaps:
+            if usable[number] and usable[gap]:
+                self.sums += sums_with_gap(inputs, number, gap)
+        self.input = np.array([one[0][0] for one in self.sums], np.intp)  # of each variable
+        self.spread = np.maximum(inputs.std(axis=0), 1e-12)
+        empty = np.empty(0)
+        values = [summed(one, inputs) for one in self.sums]
+        columns = [
+            thresholds(x) if usable[i] else empty for x, i in zip(values, self.input, strict=True)
+        ]
+        self.thresholds = columns
+        self.counts = np.array([len(column) for column in columns])
+        self.bins = np.stack(
+            [np.searchsorted(t, x[self.rows]) for t, x in zip(columns, values, strict=True)], 1
+        )
+        self._coarse: dict[int, tuple[NDArray, NDArray[np.float32]]] = {}  # by variable
+        self.subsets = find_subsets(inputs, groups.categories, usable, self.rows)
+
+    def indicators(self, inputs: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Return a column per input and bin: 1 where a sample lies in it."""
+        n = len(self.rows)
+        result = np.zeros((n, len(inputs), BINS), np.float32)
+        for i, j in enumerate(inputs):
+            result[np.arange(n), i, self.bins[:, j]] = 1.0
+        return result.reshape(n, -1)
+
+    def coarse(self, inputs: NDArray[np.intp]) -> tuple[list[NDArray], NDArray[np.float32]]:
+        """Return fewer thresholds of some inputs, by number, and indicators of the wider bins."""
+        for j in inputs:
+            if int(j) not in self._coarse:
+                self._coarse[int(j)] = self._coarse_of(int(j))
+        found = [self._coarse[int(j)] for j in inputs]
+        return [place for place, _ in found], np.concatenate([part for _, part in found], axis=1)
+
+    def _coarse_of(self, j: int) -> tuple[NDArray, NDArray[np.float32]]:
+        count = int(self.counts[j])
+        place = np.arange(count)
+        if count >= CORNER_BINS:
+            wanted = np.linspace(0, count - 1, CORNER_BINS + 1)[1:-1]
+            place = np.unique(wanted.round().astype(int))
+        wide = (self.bins[:, j, None] > place).sum(axis=1)
+        return place, np.eye(CORNER_BINS, dtype=np.float32)[wide]
+
+    def valid(self, inputs: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return which bins end in a threshold: (inputs, bins)."""
+        return np.arange(BINS) < self.counts[inputs][:, None]
+
+
+def sums_with_gap(inputs: NDArray, number: int, gap: int) -> list[Sum]:
+    """Return sums that are the lowest or highest number where it is missing, by the input `gap`."""
+    missing = inputs[:, gap] > inputs[:, gap].min()
+    if missing.all() or not missing.any():
+        return []
+    step = np.ptp(inputs[:, gap])
+    known, mean = inputs[~missing, number], inputs[missing, number][0]
+    return [((number, 1.0), (gap, float(end - mean) / step)) for end in (known.min(), known.max())]
+
+
+def thresholds(values: NDArray) -> NDArray[np.float64]:
+    """Return at most BINS − 1 thresholds between different values, at their quantiles."""
+    distinct = np.unique(values)
+    if len(distinct) <= BINS:
+        return 0.5 * (distinct[1:] + distinct[:-1])
+    wanted = np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1], method="higher")
+    place = np.unique(np.clip(np.searchsorted(distinct, wanted), 1, len(distinct) - 1))
+    return 0.5 * (distinct[place] + distinct[place - 1])

@@ -1,0 +1,60 @@
+"""A node of a wide network: a weighted source times a gate."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+CONSTANT = -1  # in place of a source: term 0 of the node is its bias alone
+Sum = tuple[tuple[int, float], ...]  # nodes and their weights
+
+
+class Gate(NamedTuple):
+    """A node (bias + weight · a_source) · σ₁(gain · (Σ wᵢ·aᵢ − threshold))."""
+
+    source: int  # node of term 0, or CONSTANT
+    weight: float
+    bias: float  # of term 0
+    gate: Sum  # of term 1
+    gain: float
+    threshold: float
+
+    @property
+    def n_edges(self) -> int:
+        """Edges into the node."""
+        return len(self.gate) + (self.source != CONSTANT)
+
+    @property
+    def low(self) -> float:
+        """The value of the node where its gate is closed, if that is always the same."""
+        return -self.bias if self.source == CONSTANT else 0.0
+
+    def state(self, states: NDArray) -> NDArray[np.float64]:
+        """Return the value for each sample, from the states (samples, nodes) of earlier nodes."""
+        term_0 = self.bias
+        if self.source != CONSTANT:
+            term_0 = self.bias + self.weight * states[:, self.source]
+        return term_0 * self.factor(states)
+
+    def factor(self, states: NDArray) -> NDArray[np.float64]:
+        """Return σ₁ of term 1 for each sample."""
+        return modulation(self.gain * (summed(self.gate, states) - self.threshold))
+
+
+def alone(node: int) -> Sum:
+    """Return the sum of a single node."""
+    return ((node, 1.0),)
+
+
+def summed(parts: Sum, states: NDArray) -> NDArray[np.float64]:
+    """Return a weighted sum of states (samples, nodes) for each sample."""
+    (node, weight), *others = parts
+    total = weight * states[:, node]
+    for node, weight in others:
+        total += weight * states[:, node]
+    return total
+
+
+def modulation(z: NDArray) -> NDArray:
+    """σ₁(z) = 2·tanh(z/2) + 1."""
+    return 2.0 * np.tanh(0.5 * z) + 1.0
