@@ -16,7 +16,7 @@ from dirad import DIRADClassifier, DIRADRegressor, explain
 from dirad.conditions import gate_conditions
 from dirad.core.edits import new_edge, new_unit
 from dirad.core.network import LINEAR, new_network
-from dirad.encoding import InputGroups, fit_categories, fit_encoding
+from dirad.encoding import InputGroups, fit_categories, fit_encoding, one_hot_groups
 from dirad.estimators.columns import network_inputs
 from dirad.export import to_c, to_onnx, to_python
 from dirad.growth.wide import Samples
@@ -326,3 +326,22 @@ def test_fits_are_the_same_to_the_last_bit_with_any_number_of_threads():
             )
         answers.append(fitted.predict_proba(X))
     assert np.array_equal(*answers)
+
+
+def test_columns_that_are_one_hot_are_a_column_of_categories():
+    """As files give them, and tables that users encoded themselves."""
+    rng = np.random.default_rng(0)
+    codes, other = rng.integers(0, 9, 300), rng.integers(0, 4, 300)
+    numbers = rng.normal(size=(300, 2))
+    flags = rng.integers(0, 2, (300, 3)).astype(float)  # several of them may be 1
+    X = np.hstack([np.eye(9)[codes], numbers, np.eye(4)[other], flags])
+    assert one_hot_groups(X) == [tuple(range(9)), tuple(range(11, 15))]
+    rare = np.eye(9)[codes] * (rng.random((300, 1)) < 0.3)
+    assert one_hot_groups(rare) == []  # most rows have none
+    assert one_hot_groups(np.eye(9)[codes][:, :2]) == []
+    y = np.isin(codes, [1, 4, 5, 8]) ^ np.isin(other, [0, 2])
+    model = DIRADClassifier(structure="wide", random_state=0).fit(X, y)
+    edges = model.network_.edges[model.network_.edges["term"] % 2 == 1]
+    per_gate = np.unique(edges["term"], return_counts=True)[1]
+    assert per_gate.max() >= 2  # of several categories
+    assert model.score(X, y) > 0.95

@@ -93,6 +93,31 @@ class InputGroups(NamedTuple):
 
 
 NO_GROUPS = InputGroups()
+LEAST_ONE_HOT_SHARE = 0.5  # of samples that have a category, for columns to count as one-hot
+
+
+def one_hot_groups(X: NDArray) -> list[tuple[int, ...]]:
+    """Return runs of three or more neighbouring columns that look like one-hot categories.
+
+    They hold 0 and 1, at most a single 1 in a row, and a 1 in most rows.
+
+    >>> one_hot_groups(np.array([[5, 1, 0, 0], [7, 0, 0, 1], [6, 0, 1, 0]]))
+    [(1, 2, 3)]
+    """
+    binary = np.flatnonzero(((X == 0) | (X == 1)).all(axis=0))
+    result: list[tuple[int, ...]] = []
+    run: list[int] = []
+    taken = np.zeros(len(X), bool)
+    for j in [*binary.tolist(), None]:
+        ones = taken if j is None else X[:, j] == 1
+        if run and (j != run[-1] + 1 or (taken & ones).any()):
+            if len(run) >= 3 and taken.mean() >= LEAST_ONE_HOT_SHARE:
+                result.append(tuple(run))
+            run, taken = [], np.zeros(len(X), bool)
+        if j is not None:
+            run.append(j)
+            taken = taken | ones
+    return result
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dirad.encoding import (
     Label,
     fit_categories,
     fit_encoding,
+    one_hot_groups,
 )
 from dirad.estimators.answering import encoded
 from dirad.estimators.checks import checked_inputs, refuse_masked
@@ -75,10 +76,13 @@ def encoding_of(estimator: Any) -> Encoding | None:
     return getattr(estimator, "encoding_", None)
 
 
-def input_groups(estimator: Any) -> InputGroups:
-    """Return which inputs of `network_` are of the same column."""
+def input_groups(estimator: Any, inputs: NDArray) -> InputGroups:
+    """Return which inputs of `network_` are of the same column, also of one that was one-hot."""
     encoding = encoding_of(estimator)
-    return NO_GROUPS if encoding is None else encoding.groups
+    groups = NO_GROUPS if encoding is None else encoding.groups
+    known = {j for one in groups.categories for j in one} | {j for _, j in groups.gaps}
+    found = [one for one in one_hot_groups(inputs) if known.isdisjoint(one)]
+    return groups._replace(categories=(*groups.categories, *found))
 
 
 def _checked(

@@ -253,7 +253,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         )
         groups = codes if np.bincount(codes).min() > 1 else None
         inputs = encoded(encoding_of(self), X)
-        return Samples(inputs, targets, weight, groups, input_groups(self))
+        return Samples(inputs, targets, weight, groups, input_groups(self, inputs))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, one row per sample."""
@@ -373,7 +373,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
     def _samples(self, X: NDArray, y: NDArray, sample_weight: Any) -> Samples:
         weight = checked_weights(sample_weight, X)
         inputs, targets = encoded(encoding_of(self), X), (y - self._offset) / self._spread
-        return Samples(inputs, targets, weight, columns=input_groups(self))
+        return Samples(inputs, targets, weight, columns=input_groups(self, inputs))
 
     def _scale_outputs(self) -> None:
         """Fold the scaling of y into linear outputs; logistic ones are scaled afterwards."""
