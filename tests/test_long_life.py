@@ -288,7 +288,7 @@ def test_duplicates_are_merged_when_the_new_one_is_finished():
     system.open_model()  # as a false alarm would
     X, y = samples(0, 300, seed=2)
     young = system.models[1]
-    young.add(X, y, np.arange(300))
+    young.buffer.add(X, y, np.arange(300))
     system.finish(*NOTHING)
     merged = [event for event in system.journal.events if event.kind == "merged"]
     assert [(e.model, e.evidence["model"]) for e in merged] == [(0, 1)]
@@ -301,7 +301,7 @@ def test_duplicates_that_are_both_finished_are_merged_after_some_batches():
     never = system_with(merge_after=0)
     never.learn(*samples(0, 12_000), stop_when_stable=True)
     never.open_model()
-    never.models[1].add(*samples(0, 300, seed=2), np.arange(300))
+    never.models[1].buffer.add(*samples(0, 300, seed=2), np.arange(300))
     never.finish(*NOTHING)
     assert len(never.models) == 2
     never.settings = never.settings.replace(merge_after=300)

@@ -113,9 +113,8 @@ def chosen_settings(estimator: Any) -> Settings:
         if not isinstance(given, dict | None):
             raise TypeError(f"{name} must be a dict of constants, got {given!r}")
     size = {} if estimator.batch_size is None else {"batch_size": estimator.batch_size}
-    l1_size = {} if settings.modes else size
     return settings.replace(
         l0=settings.l0.replace(**{**(estimator.l0 or {}), **size}),
-        l1=settings.l1.replace(**{**(estimator.l1 or {}), **l1_size}),
+        l1=settings.l1.replace(**{**(estimator.l1 or {}), **size}),
         **options,
     )

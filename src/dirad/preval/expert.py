@@ -111,8 +111,8 @@ class Evaluator:
         return expert_program(self.parts, precise=True).only([*answers, SCORE, CLUSTER_ERRORS])
 
     def details(self, X: NDArray) -> dict[str, NDArray[np.float64]]:
-        """Return everything that L0 and L1 compute, where L1 was grown."""
-        return evaluate(expert_program(self.parts, details=True), X)
+        """Return what L0 and L1 compute, whatever the score, where L1 was grown."""
+        return evaluate(expert_program(self.parts._replace(score=BY_CLUSTER), details=True), X)
 
     def l0_outputs(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's outputs: (samples, classes)."""

@@ -120,7 +120,8 @@ class Learner:
         n = int(np.count_nonzero(~self.buffer.held_out))
         enough = np.count_nonzero(self.buffer.held_out) >= MIN_HELD_OUT
         stable = self.l0.adaptation.stable
-        if enough and (n > REFIT_FACTOR * self.n_fitted or stable > self.has_stable_l0):
+        more = n > REFIT_FACTOR * self.n_fitted or stable > self.has_stable_l0
+        if enough and (more or self._known.classes != tuple(self.classes)):
             self.interim = replace(self._expert(threads), history=History())
             self.n_fitted, self.has_stable_l0 = n, stable
         return None

@@ -130,12 +130,7 @@ class Predictor:
             return np.zeros((len(states), 0))
         if self.clusters is None:
             return respond(self.network, states)
-        if self.clusters.network is not None:
-            weights = respond(self.clusters.network, states)
-            return respond(self.network, np.hstack([states, weights]))
-        by_cluster = self.cluster_predictions(states)
-        weights = self.cluster_weights(states, by_cluster)
-        return np.einsum("ck,ckt->ct", weights, by_cluster)
+        return respond(self.network, np.hstack([states, self.cluster_weights(states)]))
 
     def cluster_predictions(self, states: NDArray) -> NDArray[np.float64]:
         """Return what each cluster predicts: (samples, clusters, targets)."""
@@ -143,11 +138,15 @@ class Predictor:
         found = (weights @ states.T).T + bias
         return found.reshape(len(states), self.n_clusters, len(self.targets))
 
-    def cluster_weights(self, states: NDArray, predicted: NDArray) -> NDArray[np.float64]:
-        """Return how likely each cluster is, given its prediction errors: (samples, clusters)."""
+    def cluster_weights(self, states: NDArray) -> NDArray[np.float64]:
+        """Return the mixture weights: how well each cluster predicts a sample."""
+        assert self.clusters is not None
+        if self.clusters.network is not None:
+            return respond(self.clusters.network, states)
         inputs = self.is_input
         actual = states[:, None, self.targets[inputs]]
-        errors = ((predicted[:, :, inputs] - actual) ** 2).mean(axis=2) + MIN_ERROR
+        predicted = self.cluster_predictions(states)[:, :, inputs]
+        errors = ((predicted - actual) ** 2).mean(axis=2) + MIN_ERROR
         return softmax(-self.error_exponent * np.log(errors), axis=1)
 
     @cached_property

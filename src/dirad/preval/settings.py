@@ -27,7 +27,7 @@ class Settings:
     connectivity: str = "strict"  # which nodes may predict which
     error: str = "squared"  # E: (prediction − state)², or its absolute value
     T_CP: float = 0.10  # T_CP: mean error below which a node is confidently predicted
-    modes: int = 1  # ours: most clusters of a class, each with predictors of its own
+    modes: int = 0  # ours: most clusters of a class, each with predictors of its own; 0: one
     mode_samples: int = 80  # ours: least average number of samples per cluster
     near: float = 0.0  # ours: closest inputs that predict no input, per input beyond 200
     prediction: str = "sparse"  # ours: L1, or in its place "linear" regression or the "mean"
@@ -91,7 +91,6 @@ PRESETS: dict[str, Settings] = {
             max_edges=100,
             prior=20.0,
             growth_batch=1000,
-            edge_price=0.0,
             shared_nodes=0,
             swaps=2,
             settle_steps=1000,
