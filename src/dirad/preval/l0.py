@@ -13,7 +13,9 @@ from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT
 from dirad.preval.frozen_base import grow_on_top_of
 from dirad.preval.settings import Settings, weight_decay_for
 
-MAX_INPUTS_WITH_GATES = 100  # of more, thresholds on single inputs add little to products of them
+# With many inputs, thresholds on single ones add little to products of them, and a bound on the
+# edges ends growth sooner than their price does.
+MANY_INPUTS, MAX_EDGES_OF_MANY_INPUTS = 100, 100
 REGROW_FACTOR = 2  # times as many labels as at its start, for which L0 is grown again
 
 
@@ -72,8 +74,9 @@ class L0Training:
 def new_l0(settings: Settings, seed: int, n_inputs: int, base: Network | None) -> L0Training:
     """Return an L0 without classes: from inputs alone, or on top of a finished network."""
     params = settings.l0
-    if n_inputs > MAX_INPUTS_WITH_GATES:
-        params = params.replace(gates=False)
+    if n_inputs > MANY_INPUTS:
+        most = min(params.max_edges, MAX_EDGES_OF_MANY_INPUTS)
+        params = params.replace(gates=False, edge_price=0.0, max_edges=most)
     if base is None:
         state = new_state(n_inputs, 0, transfer=LOGISTIC, seed=seed)
     else:

@@ -88,13 +88,12 @@ PRESETS: dict[str, Settings] = {
     "default": Settings(
         l0=preset(
             "default",
-            max_edges=100,
             prior=20.0,
             growth_batch=1000,
             shared_nodes=0,
             swaps=2,
             settle_steps=1000,
-            max_steps=4000,
+            max_steps=8000,
         ),
         l1=Params(max_edges=20),
         connectivity="apart",
