@@ -15,8 +15,9 @@ import dirad
 from dirad import DIRADClassifier, DIRADRegressor, explain
 from dirad.conditions import gate_conditions
 from dirad.core.edits import new_edge, new_unit
+from dirad.core.input_groups import InputGroups
 from dirad.core.network import LINEAR, new_network
-from dirad.encoding import InputGroups, fit_categories, fit_encoding, one_hot_groups
+from dirad.encoding import fit_categories, fit_encoding, one_hot_groups
 from dirad.estimators.columns import network_inputs
 from dirad.export import to_c, to_onnx, to_python
 from dirad.growth.wide import Samples

@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dirad.core.input_groups import NO_GROUPS, InputGroups
 from dirad.core.magnitudes import mean_and_std
 from dirad.inference import Builder, Signals, evaluate, plain
 from dirad.program import OUTPUTS, Program, Transfer
@@ -85,14 +85,6 @@ def label_text(label: Label) -> str:
     return str(int(label)) if float(label).is_integer() else repr(label)
 
 
-class InputGroups(NamedTuple):
-    """Inputs that belong together because they are computed from one column."""
-
-    categories: tuple[tuple[int, ...], ...] = ()  # of each column of categories, gaps included
-    gaps: tuple[tuple[int, int], ...] = ()  # a number, and the input that tells that it is missing
-
-
-NO_GROUPS = InputGroups()
 LEAST_ONE_HOT_SHARE = 0.5  # of samples that have a category, for columns to count as one-hot
 
 

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dirad.core.input_groups import NO_GROUPS, InputGroups
 from dirad.encoding import (
-    NO_GROUPS,
     Categories,
     Encoding,
-    InputGroups,
     Label,
     fit_categories,
     fit_encoding,

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.compose import average_activations
+from dirad.core.input_groups import NO_GROUPS, InputGroups
 from dirad.core.magnitudes import mean_and_std
 from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, Network
-from dirad.encoding import NO_GROUPS, InputGroups
 from dirad.growth.adapt import (
     Adaptation,
     Data,

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.encoding import NO_GROUPS, InputGroups
+from dirad.core.input_groups import NO_GROUPS, InputGroups
 from dirad.growth.wide.draft import Samples
 from dirad.growth.wide.gate import Sum, alone, summed
 from dirad.growth.wide.subsets import find_subsets

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dirad.core.input_groups import NO_GROUPS, InputGroups
 from dirad.core.network import LINEAR
-from dirad.encoding import NO_GROUPS, InputGroups
 from dirad.growth.wide.bins import Bins
 from dirad.growth.wide.decay import starting_decay
 from dirad.growth.wide.draft import Draft, Samples, total_cost, transferred
