@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def compare(
     *,
     data: str = "mnist,fashion-mnist,digits",
-    parts: str = "main,sizes,alarms,samples,ablation,streams",
+    parts: str = "main,sizes,alarms,samples,ablation,streams,reused",
     orders: PositiveInt = 8,
     recheck: Flag = False,
     common: Common = DEFAULTS,
@@ -36,10 +36,11 @@ def compare(
     """Compare our continual learner with its peers on the same streams.
 
     Five tasks of two classes each, every sample once, no sign where a task ends. Peers:
-    a Gaussian per task or per class, streaming LDA, nearest mean, random features, a perceptron
-    fine-tuned, with EWC (told, and driven by our detection), with replay and GDumb, a Hoeffding
-    tree, ADWIN, and joint training as the ceiling. A finished run is saved at once: after a
-    stop, the next call runs only what is missing.
+    a Gaussian per task or per class, streaming LDA, nearest mean, random features, RanPAC and
+    RanDumb with 1,000 and 5,000 features, FeCAM, PEC, factor analysers and k-means prototypes
+    per class, a perceptron fine-tuned, with EWC (told, and driven by our detection), with replay
+    and GDumb, a Hoeffding tree, ADWIN, and joint training as the ceiling. A finished run is saved
+    at once: after a stop, the next call runs only what is missing.
 
     All of it takes about two hours on two cores; 28 × 28 another hour.
 
@@ -54,10 +55,13 @@ def compare(
     data
         Of mnist (14 × 14), mnist-28, fashion-mnist (14 × 14), digits (scikit-learn's, 8 × 8).
     parts
-        Of main (all methods), sizes (ours, smaller), alarms (false ones, of many models,
-        on mnist and fashion-mnist), samples (tasks that are seen briefly), ablation (what each part
-        of ours is worth), streams (recurring, gradual, early and other changes). All but main and
-        alarms are on mnist; of ablation something is on mnist-28.
+        Of main (all methods), wide (RanPAC and RanDumb with 25,000 features: 5 GB and half an hour
+        for each of at most 3 orders, so only on request), sizes (ours, smaller), alarms (false
+        ones, of many models, on mnist and fashion-mnist), samples (tasks that are seen briefly),
+        ablation (what each part of ours is worth), streams (recurring, gradual, early and other
+        changes), reused (labels that do not tell the task: reused across tasks, by changing rules,
+        or none). Sizes, samples, streams and ablation are on mnist; of ablation something is on
+        mnist-28.
     orders
         Random orders of the classes.
     recheck
@@ -91,11 +95,12 @@ class Runs(NamedTuple):
     jobs: list["Job"]  # of methods
     streams: "Series | None"
     alarms: "Series | None"
+    reused: "Series | None"
 
     @property
     def series(self) -> list["Series"]:
         """The runs beside those of methods."""
-        return [one for one in (self.streams, self.alarms) if one is not None]
+        return [one for one in (self.streams, self.alarms, self.reused) if one is not None]
 
 
 def _planned(parts: list[str], data: list[str], orders: int, seed: int) -> Runs:
@@ -105,6 +110,7 @@ def _planned(parts: list[str], data: list[str], orders: int, seed: int) -> Runs:
         plan.planned(parts, data, orders, seed),
         plan.streams(orders, seed) if "streams" in parts else None,
         plan.alarms(data, orders, seed) if "alarms" in parts else None,
+        plan.reused(data, orders, seed) if "reused" in parts else None,
     )
 
 
@@ -121,11 +127,12 @@ def _rechecked(runs: Runs, path: Path, common: Common) -> list[str]:
     return changed
 
 
-def _measured(runs: Runs, recheck: bool, common: Common) -> tuple[list["Result"], list, list]:
-    """Return the results of methods, the scores of streams, and the false alarms of models."""
+def _measured(runs: Runs, recheck: bool, common: Common) -> tuple[list["Result"], list, list, list]:
+    """Return results of methods, scores of streams, false alarms, and runs with reused labels."""
     from dirad.streams.run import StreamScores
     from experiments.comparison import plan
     from experiments.comparison.alarms import Alarms
+    from experiments.comparison.reused import Reused
 
     path = (common.out or Path("results") / "compare") / "comparison.jsonl"
     if recheck:
@@ -134,14 +141,14 @@ def _measured(runs: Runs, recheck: bool, common: Common) -> tuple[list["Result"]
     with progress_bar(common, "compare") as progress:
         results = plan.execute(runs.jobs, path, workers=workers, progress=progress)
     found: list[list[Any]] = []
-    for one, record in ((runs.streams, StreamScores), (runs.alarms, Alarms)):
+    for one, record in ((runs.streams, StreamScores), (runs.alarms, Alarms), (runs.reused, Reused)):
         if one is None:
             found.append([])
             continue
         with progress_bar(common, one.name) as progress:
             plain = one.execute(path, workers=workers, progress=progress)
         found.append([record(**fields) for fields in plain])
-    return results, found[0], found[1]
+    return results, found[0], found[1], found[2]
 
 
 def _pictures(results: list["Result"], data: list[str]) -> dict[str, "Figure"]:
