@@ -55,13 +55,12 @@ def compare(
     data
         Of mnist (14 × 14), mnist-28, fashion-mnist (14 × 14), digits (scikit-learn's, 8 × 8).
     parts
-        Of main (all methods), wide (RanPAC and RanDumb with 25,000 features: 5 GB and half an hour
-        for each of at most 3 orders, so only on request), sizes (ours, smaller), alarms (false
-        ones, of many models, on mnist and fashion-mnist), samples (tasks that are seen briefly),
-        ablation (what each part of ours is worth), streams (recurring, gradual, early and other
-        changes), reused (labels that do not tell the task: reused across tasks, by changing rules,
-        or none). Sizes, samples, streams and ablation are on mnist; of ablation something is on
-        mnist-28.
+        Of main (all methods), wide (25,000 features: 5 GB and half an hour a run, only on request),
+        sizes (ours, smaller), alarms (false ones, of many models, on mnist and fashion-mnist),
+        samples (tasks that are seen briefly), ablation (what each part of ours is worth), streams
+        (recurring, gradual, early and other changes), reused (labels that do not tell the task:
+        reused, of changing rules, or none). Sizes, samples, streams and ablation are on mnist; of
+        ablation something is on mnist-28.
     orders
         Random orders of the classes.
     recheck

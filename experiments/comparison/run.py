@@ -73,7 +73,6 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
     """Return what a method does in a stream. `changes` are settings of ours, for ablations."""
     stream = scenario.stream(order)
     n_inputs = stream.X.shape[1]
-    learner: Any
     if changes is None:
         learner = (METHODS | WIDE)[method](scenario, n_inputs, order)
     else:
@@ -89,11 +88,10 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
                 pause = time.perf_counter()
                 driven.learn(X, y, learner)
                 beside += time.perf_counter() - pause
+        end = getattr(learner, "end", None)
+        if task == scenario.tasks - 1 and end is not None:
+            end()
         pause = time.perf_counter()
-        if task == scenario.tasks - 1 and hasattr(learner, "end"):
-            learner.end()
-            testing -= time.perf_counter() - pause  # that was learning
-            pause = time.perf_counter()
         if not isinstance(learner, Watched):
             R.append(accuracies_after(learner, stream, task, SLOW.get(method)))
             if driven is not None:

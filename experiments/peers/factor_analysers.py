@@ -15,8 +15,8 @@ from sklearn.cluster import KMeans
 
 # Chosen on MNIST of 14 × 14 pixels: see `docs/comparison-notes.md`.
 COMPONENTS = 12
-FACTORS = 10
-LEAST_NOISE = 0.01  # variance: inputs are in [0, 1]
+FACTORS = 20
+LEAST_NOISE = 0.03  # variance: inputs are in [0, 1]
 ITERATIONS = 15
 LEAST_SAMPLES = 60  # of a component on average; fewer components where a class has too few
 

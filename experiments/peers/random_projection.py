@@ -17,7 +17,6 @@ from scipy.linalg import solve
 
 MOST_IN_DOUBLE = 10_000  # features: beyond, single precision halves some 5 GB
 RANPAC_PENALTY = 100.0
-RANDUMB_SHRINKAGE = 1e-4
 RANDUMB_WIDTH = 1.0  # of the kernel: times the γ of scikit-learn's "scale", the authors' choice
 
 
@@ -59,18 +58,20 @@ class SecondOrderSums:
         weights = solve(left, right, assume_a="pos", overwrite_a=True)
         return Readout(labels, weights.astype(np.float32), np.zeros(len(labels), np.float32))
 
-    def discriminant(self, shrinkage: float) -> Readout:
+    def discriminant(self, shrinkage: float | None = None) -> Readout:
         """Return linear discriminant analysis with equal class probabilities.
 
-        `shrinkage` is the share of the covariance that is replaced by its mean variance.
+        `shrinkage` is the share of the covariance that is replaced by its mean variance; None: by
+        the oracle approximation.
         """
         labels = np.array(list(self.sums))
         counts = np.array(list(self.counts.values()), float)
         means = np.array(list(self.sums.values())) / counts[:, None]
         covariance = self.products - (means.T * counts) @ means
         covariance /= max(counts.sum() - len(labels), 1.0)
-        ridge = shrinkage * np.trace(covariance) / len(covariance)
-        covariance *= 1.0 - shrinkage
+        share = oas_shrinkage(covariance, counts.sum()) if shrinkage is None else shrinkage
+        ridge = share * np.trace(covariance) / len(covariance)
+        covariance *= 1.0 - share
         covariance[np.diag_indices_from(covariance)] += ridge
         weights = solve(covariance, means.T, assume_a="pos", overwrite_a=True)
         biases = -0.5 * np.sum(means.T * weights, axis=0)
@@ -81,6 +82,14 @@ class SecondOrderSums:
         """The half of a symmetric matrix; a sum and a count of every class."""
         k = len(self.products)
         return k * (k + 1) // 2 + len(self.sums) * (k + 1)
+
+
+def oas_shrinkage(covariance: NDArray, n_samples: float) -> float:
+    """Return the oracle approximating shrinkage (Chen et al., 2010), as in scikit-learn's `OAS`."""
+    squared_mean = float(np.trace(covariance) / len(covariance)) ** 2
+    mean_square = float(np.einsum("ij,ij->", covariance, covariance)) / covariance.size
+    excess = (n_samples + 1.0) * (mean_square - squared_mean / len(covariance))
+    return 1.0 if excess <= 0 else min((mean_square + squared_mean) / excess, 1.0)
 
 
 class RanPAC:
@@ -129,15 +138,16 @@ class RanPAC:
 class RanDumb:
     """Random Fourier features of a Gaussian kernel, and streaming discriminant analysis.
 
-    As in the authors' program, the kernel's γ is 1 / (inputs · variance of the inputs); the
-    variance is that of the first batch.
+    As in the authors' program, the kernel's γ is 1 / (inputs · variance of the inputs), and the
+    covariance is shrunk by the oracle approximation, unless `shrinkage` is given. The variance of
+    the inputs is that of the first batch.
     """
 
     def __init__(
         self,
         n_inputs: int,
         n_features: int = 1000,
-        shrinkage: float = RANDUMB_SHRINKAGE,
+        shrinkage: float | None = None,
         width: float = RANDUMB_WIDTH,
         seed: int = 0,
     ) -> None:
