@@ -16,7 +16,12 @@ from typing import Any
 import numpy as np
 
 from dirad.core.network import Network
+from dirad.preval.choice import ContinualSystem
 from dirad.preval.expert import with_bases
+from dirad.preval.l1 import L1Training
+from dirad.preval.learner import Learner
+from dirad.preval.predictor import Predictor
+from dirad.preval.system import System
 
 NUMBER = 4  # bytes
 
@@ -28,19 +33,24 @@ def peer_bytes(peer: Any) -> int:
     return NUMBER * numbers + integers
 
 
-def system_bytes(system: Any) -> int:
+def system_bytes(system: ContinualSystem) -> int:
     """Return what a system of ours keeps, in bytes."""
     total = NUMBER * system.n_parameters
-    for model in with_bases(system.models).values():
+    models = system.models
+    if isinstance(system, System):  # models may be built on removed ones
+        models = with_bases(models).values()
+    for model in models:
         total += edge_index_bytes(model.network)
-        if model.l1 is not None and hasattr(model.l1, "network"):
+        if isinstance(model.l1, Predictor):
             total += l1_index_bytes(model.l1)
-        if hasattr(model, "buffer"):
+        elif isinstance(model.l1, L1Training):
+            total += sum(edge_index_bytes(path.network) for path in model.l1.pathways)
+        if isinstance(model, Learner):
             total += len(model.buffer) * (model.network.n_inputs + 1)
     return total
 
 
-def l1_index_bytes(l1: Any) -> int:
+def l1_index_bytes(l1: Predictor) -> int:
     """Return the bytes of the indices of an L1: which states predict which targets."""
     targets = index_width(l1.states.n) * len(l1.targets)
     if l1.network is None:
