@@ -246,3 +246,7 @@ def test_a_class_trains_its_student_alone_and_students_start_alike():
     assert errors[0] < 0.5 * errors[1]
     student = 64 * 10 + 3 * 10 + 10 * 99 + 99
     assert peer.n_stored - peer.n_reproducible == 2 * (3 * student + 1)
+    answers = peer.predict(X)
+    peer.end()
+    assert peer.n_stored - peer.n_reproducible == 2 * (student + 1)
+    np.testing.assert_array_equal(peer.predict(X), answers)

@@ -5,7 +5,7 @@ import pytest
 
 from dirad.core.network import new_network
 from experiments.comparison import plan, tables
-from experiments.comparison.methods import METHODS, prototypes_of_our_size
+from experiments.comparison.methods import METHODS, OUR_BYTES
 from experiments.comparison.reused import (
     KINDS,
     METHODS_OF,
@@ -60,6 +60,8 @@ def test_changes_missed_by_hand():
     assert changes_missed(tasks, np.zeros(16, int)) == (3, 3)
     late = np.array([5] * 5 + [6] * 3 + [6] * 3 + [7] + [5] * 4)
     assert changes_missed(tasks, late) == (3, 1)
+    late[8:12] = 7
+    assert changes_missed(tasks, late) == (3, 0)
 
 
 def test_where_rules_change_only_detection_helps():
@@ -139,10 +141,9 @@ def test_our_bytes_are_numbers_indices_and_samples():
     assert system_bytes(ours.system) == 4 * ours.n_stored + indices + len(model.l1.targets)
 
 
-@pytest.mark.parametrize("data", ["mnist", "digits"])
-def test_prototypes_take_as_many_bytes_as_an_l1_with_all_its_edges(data):
-    n_inputs = 196 if data == "mnist" else 64
-    clusters = 20 if data == "mnist" else 1
-    n = prototypes_of_our_size(standard(data), n_inputs)
-    an_l1 = clusters * n_inputs * (20 * 5 + 5)
-    assert 4 * n_inputs * n == pytest.approx(an_l1, rel=0.05)
+def test_prototypes_take_as_many_bytes_as_ours():
+    stream = standard("digits").stream(0)
+    peer = METHODS["k-means prototypes per class"](standard("digits"), 64, 0)
+    peer.learn(stream.X, stream.y)
+    peer.end()
+    assert peer_bytes(peer) == pytest.approx(OUR_BYTES["digits"], rel=0.1)

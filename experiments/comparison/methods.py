@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dirad.preval.choice import new_system
 from dirad.preval.settings import PRESETS, Settings
 from experiments.comparison.scenario import Scenario
-from experiments.comparison.size import NUMBER, index_width
+from experiments.comparison.size import NUMBER
 from experiments.peers import (
     EWC,
     PEC,
@@ -41,6 +41,13 @@ from experiments.peers import (
 CLASSES = 10
 MEMORY = 10_000  # samples that replay and GDumb keep: as many as our buffer holds
 SMALL_MEMORY = 500
+# What ours keeps after five tasks, as measured in one order: so much prototypes may take.
+OUR_BYTES = {
+    "mnist": 1_031_000,
+    "mnist-28": 4_000_000,
+    "fashion-mnist": 1_031_000,
+    "digits": 29_500,
+}
 SMALL_BEGIN = 100  # samples of a task before ours may call a batch new, on small digits
 
 
@@ -178,23 +185,9 @@ def class_samples(scenario: Scenario) -> int:
     return scenario.per_task // 2
 
 
-def prototypes_of_our_size(scenario: Scenario, n_inputs: int) -> int:
-    """Return how many prototypes of a class take as many bytes as our L1 of that class may.
-
-    Each of its clusters has for each input up to `max_edges` weights with their indices, a bias and
-    the number of edges.
-    """
-    settings = PRESETS["default"]
-    most = min(class_samples(scenario), settings.buffer_size // 2) * (1 - settings.held_out)
-    clusters = max(1, min(settings.modes, int(most) // settings.mode_samples))
-    width = index_width(n_inputs)
-    an_input = settings.l1.max_edges * (NUMBER + width) + NUMBER + width
-    return max(1, clusters * an_input // NUMBER)
-
-
 def prototypes(scenario: Scenario, n_inputs: int, seed: int) -> ModelPerClass:
     """Return k-means prototypes of each class, as many as take our bytes."""
-    n = prototypes_of_our_size(scenario, n_inputs)
+    n = max(1, OUR_BYTES[scenario.data] // (CLASSES * NUMBER * n_inputs))
     return ModelPerClass(n_inputs, partial(fit_prototypes, n_prototypes=n), seed=seed)
 
 

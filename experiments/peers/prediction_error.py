@@ -128,6 +128,11 @@ class PEC:
             self.gradient.values, student.moments, student.steps, self.rate * left
         )
 
+    def end(self) -> None:
+        """The stream is over: forget what only training needs."""
+        for student in self.students.values():
+            student.moments = student.moments[:, :0]
+
     def predict(self, X: NDArray) -> NDArray:
         X = X.astype(np.float32)
         targets = outputs(self.teacher, X)
@@ -139,7 +144,7 @@ class PEC:
 
     @property
     def n_stored(self) -> int:
-        """Teacher, students, and the moments of Adam of each, as a class may come again."""
+        """Teacher, students, and of each the steps and moments of Adam until the stream ends."""
         return self.n_reproducible + sum(
             one.net.values.size + one.moments.size + 1 for one in self.students.values()
         )
