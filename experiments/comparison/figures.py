@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from dirad.plot.colours import ALERT, NAVY, QUIET, TASK_COLOURS
 
 OURS = "ours (default)"
-LETTER, LINE = 0.0125, 0.036  # width and height of text, as shares of the axes
+NEAREST_FIRST = sorted(range(-200, 201), key=abs)  # steps up and down
+LETTER, LINE = 0.0105, 0.030  # width and height of text, as shares of the axes
 NAMED = {  # drawn in colour; all others are grey
     OURS: ALERT,
     "Gaussian per task": TASK_COLOURS[0],
     "QDA: Gaussian per class": TASK_COLOURS[2],
-    "random features + ridge": TASK_COLOURS[3],
+    "RanPAC, 1,000 features": TASK_COLOURS[3],
+    "RanDumb, 5,000 features": "#0f8b8d",
+    "factor analysers per class": "#c2569b",
     "joint training, MLP": NAVY,
     "replay, 10,000 samples": TASK_COLOURS[4],
     "GDumb, 10,000 samples": TASK_COLOURS[1],
@@ -190,13 +193,17 @@ def places(points: Sequence[tuple[float, float, str]], axes: Axes) -> list[tuple
     """Return where the names of points go, as shares of the axes, so that none covers another."""
     where = axes.transScale.transform([point[:2] for point in points])
     corners = np.array([axes.transLimits.transform(at) for at in where])
-    taken: list[tuple[float, float, float]] = []  # left, right, height
+    # Left, right, height, and the distance in height that a name keeps from it: dots, then names.
+    taken = [(x - 0.008, x + 0.008, y, 0.7 * LINE) for x, y in corners.tolist()]
     result: dict[int, tuple[float, float]] = {}
     for i in np.lexsort((corners[:, 0], -corners[:, 1])):
-        left, height = float(corners[i, 0]) + 0.02, float(corners[i, 1])
+        left = float(corners[i, 0]) + 0.02
         right = left + LETTER * len(points[i][2])
-        while any(a < right and left < b and abs(height - h) < LINE for a, b, h in taken):
-            height -= LINE / 4
-        taken.append((left, right, height))
-        result[int(i)] = (left, height)
+        beside = [(h, gap) for a, b, h, gap in taken if a < right and left < b]
+        # The nearest free height, not that of the dot: the Pareto front runs to the right of it.
+        first = float(corners[i, 1]) + (0.8 if points[i][2] == OURS else -0.7) * LINE
+        tried = first + LINE / 4 * np.array(NEAREST_FIRST)
+        height = next(h for h in tried if all(abs(h - other) >= gap for other, gap in beside))
+        taken.append((left, right, float(height), LINE))
+        result[int(i)] = (left, float(height))
     return [result[i] for i in range(len(points))]

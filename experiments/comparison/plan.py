@@ -21,7 +21,7 @@ from experiments.result_cache import ResultCache
 
 PARTS = ("main", "wide", "sizes", "alarms", "samples", "ablation", "streams", "reused")
 OURS = "ours (default)"
-# Ours, smaller: modes of a class (the preset has 12), by how tables call it.
+# Ours, smaller: modes of a class (the preset has 20), by how tables call it.
 SIZED = {f"ours, {modes} mode{'s' * (modes > 1)} per class": modes for modes in (1, 3, 6)}
 SAMPLES = (500, 2000, 10_000)  # of each task, in batches of 100
 FEW_SEEDS = 3  # of ablations and of streams
