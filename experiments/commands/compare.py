@@ -82,8 +82,7 @@ def compare(
     with spinner(common, "drawing"):
         pictures = _pictures(found[0], names if "main" in chosen else [])
     options: dict[str, Any] = {"data": data, "parts": parts, "orders": orders, "seed": common.seed}
-    title = "Continual learning without task labels: ours and its peers"
-    tables = sections(*found)
+    title, tables = "Continual learning without task labels: ours and its peers", sections(*found)
     outcome = Outcome("compare", options, title, tables, pictures=pictures, file="comparison")
     deliver(outcome, common)
 
