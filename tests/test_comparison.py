@@ -14,7 +14,7 @@ from experiments.comparison import alarms, plan, tables
 from experiments.comparison.alarm_tables import alarm_table
 from experiments.comparison.curves import curves, sized_points
 from experiments.comparison.figures import draw_sizes, draw_tasks
-from experiments.comparison.methods import DRIVEN, METHODS, Ours, settings_for
+from experiments.comparison.methods import DRIVEN, METHODS, WIDE, Ours, settings_for
 from experiments.comparison.part_tables import ablation_table
 from experiments.comparison.run import SIZES, Done, Result, noticed, restored, routing, run
 from experiments.comparison.scenario import Scenario, standard, unseen
@@ -26,7 +26,7 @@ TINY = Scenario("digits", tasks=3, per_task=230, batch_size=23)
 
 @pytest.fixture(scope="module")
 def results():
-    return {name: run(TINY, 0, name).results for name in METHODS}
+    return {name: run(TINY, 0, name).results for name in plan.methods_on("digits")}
 
 
 def test_every_method_answers_and_counts_what_it_stores(results):
@@ -39,6 +39,11 @@ def test_every_method_answers_and_counts_what_it_stores(results):
         assert R.shape == (3, 3)
         assert (R[np.triu_indices(3, 1)] == 0).all()
         assert one.stored > 100
+        assert one.n_bytes > one.samples
+        if name.startswith("ours"):
+            assert one.n_bytes > 4 * one.stored  # indices
+        else:
+            assert one.n_bytes <= 4 * one.stored
         assert one.seconds >= 0
     assert results["ours (default)"][1].method == DRIVEN
 
@@ -148,7 +153,7 @@ def test_all_tables_and_pictures(results):
     flat = [one for found in results.values() for one in found]
     found = {table.title: table for table in tables.sections(flat)}
     name = TINY.name
-    assert len(found[f"{name}: five tasks"].rows) == len(METHODS) - 2 + 1
+    assert len(found[f"{name}: five tasks"].rows) == len(results) - 2 + 1
     assert len(found[f"{name}: detection and routing"].rows) == 5
     assert len(found[f"{name}: novelty of single samples"].rows) >= 4
     assert {row["batch"] for row in found["False alarms of the models above"].rows} >= {20}
@@ -238,28 +243,30 @@ def test_the_plan_names_every_run_once():
     assert len(set(keys)) == len(keys)
     large = [job for job in jobs if job[0].data == "mnist-28"]
     ablated = len(plan.LARGE_ABLATIONS) * plan.FEW_SEEDS
-    assert len(large) == 8 * (len(METHODS) - 1) + ablated
+    assert len(large) == 8 * (len(METHODS) - 1) + ablated + plan.FEW_SEEDS * len(WIDE)
+    assert plan.TOO_WIDE_FOR_DIGITS[0] in METHODS
+    assert not {job[2] for job in jobs if job[0].data == "digits"} & {*plan.TOO_WIDE_FOR_DIGITS}
     assert {job[2] for job in jobs} >= {*plan.SIZED, *plan.ABLATIONS, *plan.LARGE_ABLATIONS}
 
 
 def test_sizes_beside_one_another(results):
     done = [replace(one, scenario=replace(TINY, data="mnist")) for one in results["ours (default)"]]
     stored = dict(zip(plan.SIZED, (5, 70, 60), strict=True))  # 6 modes kept fewer than 3
-    done += [replace(done[0], method=name, stored=n) for name, n in stored.items()]
+    done += [replace(done[0], method=name, n_bytes=n) for name, n in stored.items()]
     found = {table.title: table for table in tables.sections(done)}
     rows = found["Split-MNIST, 14 × 14: size against accuracy"].rows
     by_size = [1, 6, 3, 20]
-    assert [row["numbers stored"] for row in rows[:3]] == ["5", "60", "70"]
+    assert [row["bytes"] for row in rows[:3]] == ["5", "60", "70"]
     assert rows[3]["method"] == "ours (default)"
     assert len(found["Split-MNIST, 14 × 14: five tasks"].rows) == 2  # and EWC, driven
     points = sized_points(done)
     assert [modes for _, _, modes in points] == by_size
     (axes,) = draw_sizes(*curves(done), "sizes", points).axes
-    (line,) = [line for line in axes.lines if len(line.get_xdata()) > 1]
+    (line,) = [line for line in axes.lines if line.get_label().startswith("ours")]
     assert list(line.get_xdata()) == [number for number, _, _ in points]
     assert {str(n) for n in by_size} <= {text.get_text() for text in axes.texts}
     (axes,) = draw_sizes(*curves(done), "one size", points[:1]).axes
-    assert not [line for line in axes.lines if len(line.get_xdata()) > 1]
+    assert not [line for line in axes.lines if line.get_label().startswith("ours")]
 
 
 def test_ours_is_told_nothing_of_tasks():

@@ -65,9 +65,9 @@ def report_changes(output: Output, kinds: Sequence[str]) -> None:
         console.print("No result has changed.")
 
 
-def read_names(text: str, known: Sequence[str], option: str) -> list[str]:
-    """Return the names in a comma-separated text; an unknown one is an error."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
+def read_names(text: str, known: Sequence[str], option: str, separator: str = ",") -> list[str]:
+    """Return the names in a text with separators; an unknown one is an error."""
+    names = [name.strip() for name in text.split(separator) if name.strip()]
     for name in names:
         if name not in known:
             raise Usage(f"{option} takes {', '.join(known)}, not {name!r}")

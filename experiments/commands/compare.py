@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def compare(
     *,
     data: str = "mnist,fashion-mnist,digits",
-    parts: str = "main,sizes,alarms,samples,ablation,streams",
+    parts: str = "main,sizes,alarms,samples,ablation,streams,reused",
+    methods: str | None = None,
     orders: PositiveInt = 8,
     recheck: Flag = False,
     common: Common = DEFAULTS,
@@ -36,10 +37,11 @@ def compare(
     """Compare our continual learner with its peers on the same streams.
 
     Five tasks of two classes each, every sample once, no sign where a task ends. Peers:
-    a Gaussian per task or per class, streaming LDA, nearest mean, random features, a perceptron
-    fine-tuned, with EWC (told, and driven by our detection), with replay and GDumb, a Hoeffding
-    tree, ADWIN, and joint training as the ceiling. A finished run is saved at once: after a
-    stop, the next call runs only what is missing.
+    a Gaussian per task or per class, streaming LDA, nearest mean, random features, RanPAC and
+    RanDumb with 1,000 and 5,000 features, FeCAM, PEC, factor analysers and k-means prototypes
+    per class, a perceptron fine-tuned, with EWC (told, and driven by our detection), with replay
+    and GDumb, a Hoeffding tree, ADWIN, and joint training as the ceiling. A finished run is saved
+    at once: after a stop, the next call runs only what is missing.
 
     All of it takes about two hours on two cores; 28 × 28 another hour.
 
@@ -54,10 +56,14 @@ def compare(
     data
         Of mnist (14 × 14), mnist-28, fashion-mnist (14 × 14), digits (scikit-learn's, 8 × 8).
     parts
-        Of main (all methods), sizes (ours, smaller), alarms (false ones, of many models,
-        on mnist and fashion-mnist), samples (tasks that are seen briefly), ablation (what each part
-        of ours is worth), streams (recurring, gradual, early and other changes). All but main and
-        alarms are on mnist; of ablation something is on mnist-28.
+        Of main (all methods), wide (25,000 features: 5 GB and half an hour a run, only on request),
+        sizes (ours, smaller), alarms (false ones, of many models, on mnist and fashion-mnist),
+        samples (tasks that are seen briefly), ablation (what each part of ours is worth), streams
+        (recurring, gradual, early and other changes), reused (labels that do not tell the task:
+        reused, of changing rules, or none). Sizes, samples, streams and ablation are on mnist; of
+        ablation something is on mnist-28.
+    methods
+        Only these, as the tables name them, separated by semicolons [default: all].
     orders
         Random orders of the classes.
     recheck
@@ -66,11 +72,13 @@ def compare(
         results of that kind still count, with the seconds they took then.
     """
     from experiments.comparison import plan
+    from experiments.comparison.methods import METHODS
     from experiments.comparison.scenario import DATA
     from experiments.comparison.tables import sections
 
     chosen, names = read_names(parts, plan.PARTS, "--parts"), read_names(data, DATA, "--data")
-    runs = _planned(chosen, names, orders, common.seed)
+    wanted = None if methods is None else read_names(methods, list(METHODS), "--methods", ";")
+    runs = _planned(chosen, names, orders, common.seed, wanted)
     if not runs.jobs and not any(one.jobs for one in runs.series):
         raise Usage(f"--parts {parts} has nothing to do on --data {data}")
     plan.check(runs.jobs)
@@ -79,8 +87,9 @@ def compare(
     with spinner(common, "drawing"):
         pictures = _pictures(found[0], names if "main" in chosen else [])
     options: dict[str, Any] = {"data": data, "parts": parts, "orders": orders, "seed": common.seed}
-    title = "Continual learning without task labels: ours and its peers"
-    tables = sections(*found)
+    if methods is not None:
+        options["methods"] = methods
+    title, tables = "Continual learning without task labels: ours and its peers", sections(*found)
     outcome = Outcome("compare", options, title, tables, pictures=pictures, file="comparison")
     deliver(outcome, common)
 
@@ -91,20 +100,24 @@ class Runs(NamedTuple):
     jobs: list["Job"]  # of methods
     streams: "Series | None"
     alarms: "Series | None"
+    reused: "Series | None"
 
     @property
     def series(self) -> list["Series"]:
         """The runs beside those of methods."""
-        return [one for one in (self.streams, self.alarms) if one is not None]
+        return [one for one in (self.streams, self.alarms, self.reused) if one is not None]
 
 
-def _planned(parts: list[str], data: list[str], orders: int, seed: int) -> Runs:
+def _planned(
+    parts: list[str], data: list[str], orders: int, seed: int, methods: list[str] | None
+) -> Runs:
     from experiments.comparison import plan
 
     return Runs(
-        plan.planned(parts, data, orders, seed),
+        plan.planned(parts, data, orders, seed, methods),
         plan.streams(orders, seed) if "streams" in parts else None,
         plan.alarms(data, orders, seed) if "alarms" in parts else None,
+        plan.reused(data, orders, seed) if "reused" in parts else None,
     )
 
 
@@ -121,11 +134,12 @@ def _rechecked(runs: Runs, path: Path, common: Common) -> list[str]:
     return changed
 
 
-def _measured(runs: Runs, recheck: bool, common: Common) -> tuple[list["Result"], list, list]:
-    """Return the results of methods, the scores of streams, and the false alarms of models."""
+def _measured(runs: Runs, recheck: bool, common: Common) -> tuple[list["Result"], list, list, list]:
+    """Return results of methods, scores of streams, false alarms, and runs with reused labels."""
     from dirad.streams.run import StreamScores
     from experiments.comparison import plan
     from experiments.comparison.alarms import Alarms
+    from experiments.comparison.reused import Reused
 
     path = (common.out or Path("results") / "compare") / "comparison.jsonl"
     if recheck:
@@ -134,14 +148,14 @@ def _measured(runs: Runs, recheck: bool, common: Common) -> tuple[list["Result"]
     with progress_bar(common, "compare") as progress:
         results = plan.execute(runs.jobs, path, workers=workers, progress=progress)
     found: list[list[Any]] = []
-    for one, record in ((runs.streams, StreamScores), (runs.alarms, Alarms)):
+    for one, record in ((runs.streams, StreamScores), (runs.alarms, Alarms), (runs.reused, Reused)):
         if one is None:
             found.append([])
             continue
         with progress_bar(common, one.name) as progress:
             plain = one.execute(path, workers=workers, progress=progress)
         found.append([record(**fields) for fields in plain])
-    return results, found[0], found[1]
+    return results, found[0], found[1], found[2]
 
 
 def _pictures(results: list["Result"], data: list[str]) -> dict[str, "Figure"]:

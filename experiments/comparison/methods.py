@@ -5,6 +5,7 @@ model a sample goes to (`route`), or how new a sample is (`novelty`).
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,25 +14,40 @@ from numpy.typing import NDArray
 from dirad.preval.choice import new_system
 from dirad.preval.settings import PRESETS, Settings
 from experiments.comparison.scenario import Scenario
+from experiments.comparison.size import NUMBER
 from experiments.peers import (
     EWC,
+    PEC,
     AdwinDetector,
     ClassGaussians,
+    FeCAM,
     FineTuned,
     Gaussian,
     GDumb,
     HoeffdingTree,
     Joint,
+    ModelPerClass,
     NearestMean,
     RandomFeatures,
+    RanDumb,
+    RanPAC,
     Replay,
     StreamingLDA,
     TaskGaussians,
+    fit_mixture,
+    fit_prototypes,
 )
 
 CLASSES = 10
 MEMORY = 10_000  # samples that replay and GDumb keep: as many as our buffer holds
 SMALL_MEMORY = 500
+# What ours keeps after five tasks, as measured in one order: so much prototypes may take.
+OUR_BYTES = {
+    "mnist": 1_031_000,
+    "mnist-28": 6_538_000,
+    "fashion-mnist": 1_607_000,
+    "digits": 29_500,
+}
 SMALL_BEGIN = 100  # samples of a task before ours may call a batch new, on small digits
 
 
@@ -164,6 +180,17 @@ def adwin_on_errors(n_inputs: int, seed: int) -> Watched:
     return Watched(lambda X, y: (learner.predict(X) != y).astype(float), learner)
 
 
+def class_samples(scenario: Scenario) -> int:
+    """Return about how many samples of a class a stream of two classes a task shows."""
+    return scenario.per_task // 2
+
+
+def prototypes(scenario: Scenario, n_inputs: int, seed: int) -> ModelPerClass:
+    """Return k-means prototypes of each class, as many as take our bytes."""
+    n = max(1, OUR_BYTES[scenario.data] // (CLASSES * NUMBER * n_inputs))
+    return ModelPerClass(n_inputs, partial(fit_prototypes, n_prototypes=n), seed=seed)
+
+
 Builder = Callable[[Scenario, int, int], Any]  # scenario, inputs, seed
 
 METHODS: dict[str, Builder] = {
@@ -176,6 +203,14 @@ METHODS: dict[str, Builder] = {
     "streaming LDA": lambda s, n, seed: StreamingLDA(n),
     "nearest class mean": lambda s, n, seed: NearestMean(n),
     "random features + ridge": lambda s, n, seed: RandomFeatures(n, seed=seed),
+    "RanPAC, 1,000 features": lambda s, n, seed: RanPAC(n, 1000, seed=seed),
+    "RanPAC, 5,000 features": lambda s, n, seed: RanPAC(n, 5000, seed=seed),
+    "RanDumb, 1,000 features": lambda s, n, seed: RanDumb(n, 1000, seed=seed),
+    "RanDumb, 5,000 features": lambda s, n, seed: RanDumb(n, 5000, seed=seed),
+    "FeCAM": lambda s, n, seed: FeCAM(n),
+    "PEC": lambda s, n, seed: PEC(n, class_samples(s), seed=seed),
+    "factor analysers per class": lambda s, n, seed: ModelPerClass(n, fit_mixture, seed=seed),
+    "k-means prototypes per class": prototypes,
     "fine-tuned MLP": lambda s, n, seed: Perceptron(n, CLASSES, seed=seed),
     "EWC, told": lambda s, n, seed: ToldEWC(n, s.per_task, s.batch_size, seed),
     "replay, 10,000 samples": lambda s, n, seed: Replay(n, CLASSES, MEMORY, seed=seed),
@@ -186,6 +221,11 @@ METHODS: dict[str, Builder] = {
     "joint training, MLP": lambda s, n, seed: Joint(n, CLASSES, seed=seed),
     "ADWIN on errors": lambda s, n, seed: adwin_on_errors(n, seed),
     "ADWIN on inputs": lambda s, n, seed: Watched(lambda X, y: X.mean(axis=1)),
+}
+# Some 70 · 10¹² operations and 5 GB a stream: half an hour on one core. Only in the part `wide`.
+WIDE: dict[str, Builder] = {
+    "RanPAC, 25,000 features": lambda s, n, seed: RanPAC(n, 25_000, seed=seed),
+    "RanDumb, 25,000 features": lambda s, n, seed: RanDumb(n, 25_000, seed=seed),
 }
 DRIVEN = "EWC, driven by our detection"  # runs beside ours, whose reports it follows
 NEEDS_RIVER = ("Hoeffding tree", "ADWIN on errors", "ADWIN on inputs")

@@ -12,14 +12,16 @@ from dirad.engine import Progress
 from dirad.streams.run import measure
 from experiments.comparison.alarms import DATA as ALARM_DATA
 from experiments.comparison.alarms import measure as measure_alarms
-from experiments.comparison.methods import METHODS, NEEDS_RIVER
+from experiments.comparison.methods import METHODS, NEEDS_RIVER, WIDE
+from experiments.comparison.reused import KINDS as REUSED_KINDS
+from experiments.comparison.reused import METHODS_OF, measure_reused
 from experiments.comparison.run import Result, restored, run
 from experiments.comparison.scenario import Scenario, load, standard
 from experiments.result_cache import ResultCache
 
-PARTS = ("main", "sizes", "alarms", "samples", "ablation", "streams")
+PARTS = ("main", "wide", "sizes", "alarms", "samples", "ablation", "streams", "reused")
 OURS = "ours (default)"
-# Ours, smaller: modes of a class (the preset has 12), by how tables call it.
+# Ours, smaller: modes of a class (the preset has 20), by how tables call it.
 SIZED = {f"ours, {modes} mode{'s' * (modes > 1)} per class": modes for modes in (1, 3, 6)}
 SAMPLES = (500, 2000, 10_000)  # of each task, in batches of 100
 FEW_SEEDS = 3  # of ablations and of streams
@@ -27,6 +29,8 @@ MODELS_PER_ORDER = 5  # models per order and data set whose false alarms are cou
 ABLATION_SAMPLES = 2000  # of each task
 STREAMS = ("abrupt", "recurring", "gradual", "early", "mixed", "late", "few", "swapped")
 SLOW_ON_LARGE = ("Hoeffding tree",)  # minutes per stream at 28 × 28
+
+TOO_WIDE_FOR_DIGITS = ("RanPAC, 5,000 features", "RanDumb, 5,000 features")  # of 1,150 samples
 
 # What is switched off or exchanged, one at a time: settings of ours.
 ABLATIONS: dict[str, dict[str, Any]] = {
@@ -49,20 +53,32 @@ LARGE_ABLATIONS: dict[str, dict[str, Any]] = {
 }
 
 # Modules that a result depends on, beside those of our models.
-COMPARISON = tuple(f"experiments.comparison.{name}" for name in ("methods", "run", "scenario"))
+COMPARISON = tuple(
+    f"experiments.comparison.{name}" for name in ("methods", "run", "scenario", "size")
+)
 ALARM_CODE = ("experiments.comparison.alarms", *COMPARISON)
 STREAM_CODE = tuple(f"dirad.streams.{name}" for name in ("kinds", "follow", "detection", "run"))
-PEERS = ("gradient", "memory", "peer", "statistical", "trees")
+PEERS = (
+    "class_models", "factor_analysers", "fecam", "gradient", "memory", "peer", "prediction_error",
+    "prototypes", "random_projection", "statistical", "trees",
+)  # fmt: skip
 CODE = (
     *COMPARISON, "experiments.metrics", "experiments.baselines.perceptron",
     "dirad.demo.baselines", *(f"experiments.peers.{name}" for name in PEERS),
 )  # fmt: skip
+REUSED_CODE = (*CODE, *STREAM_CODE, "experiments.comparison.reused")
 
 Job = tuple[Scenario, int, str, dict[str, Any] | None]
 
 
-def planned(parts: Sequence[str], data: Sequence[str], orders: int, seed: int) -> list[Job]:
-    """Return every run of a method, the long ones first."""
+def planned(
+    parts: Sequence[str],
+    data: Sequence[str],
+    orders: int,
+    seed: int,
+    methods: Sequence[str] | None = None,
+) -> list[Job]:
+    """Return every run of a method, or of some methods, the long ones first."""
     numbers = range(seed, seed + orders)
     few = range(seed, seed + min(orders, FEW_SEEDS))
     jobs: list[Job] = []
@@ -74,6 +90,8 @@ def planned(parts: Sequence[str], data: Sequence[str], orders: int, seed: int) -
         jobs += ablations("mnist-28", LARGE_ABLATIONS, few)
     if "main" in parts:
         jobs += [job for name in others for job in on_all_methods(name, numbers)]
+    if "wide" in parts:
+        jobs += [(standard(name), n, method, None) for name in data for method in WIDE for n in few]
     base = standard("mnist")
     if "sizes" in parts:
         jobs += [
@@ -89,14 +107,20 @@ def planned(parts: Sequence[str], data: Sequence[str], orders: int, seed: int) -
         ]
     if "ablation" in parts:
         jobs += ablations("mnist", ABLATIONS, few)
-    return jobs
+    return [job for job in jobs if methods is None or job[2] in methods]
 
 
 def on_all_methods(data: str, orders: Iterable[int]) -> list[Job]:
     """Return the runs of every method on a data set."""
-    large = data == "mnist-28"
-    methods = [name for name in METHODS if not (large and name in SLOW_ON_LARGE)]
-    return [(standard(data), order, method, None) for method in methods for order in orders]
+    return [
+        (standard(data), order, method, None) for method in methods_on(data) for order in orders
+    ]
+
+
+def methods_on(data: str) -> list[str]:
+    """Return the methods that are run on a data set."""
+    left_out = {"mnist-28": SLOW_ON_LARGE, "digits": TOO_WIDE_FOR_DIGITS}.get(data, ())
+    return [name for name in METHODS if name not in left_out]
 
 
 def ablations(data: str, changes: Mapping[str, dict[str, Any]], orders: Iterable[int]) -> list[Job]:
@@ -217,3 +241,16 @@ def alarms(data: Sequence[str], orders: int, seed: int) -> Series:
     numbers = range(seed, seed + MODELS_PER_ORDER * orders)
     jobs = [(name, number) for name in ALARM_DATA if name in data for number in numbers]
     return Series("alarms", measure_alarms, jobs, ALARM_CODE)
+
+
+def reused(data: Sequence[str], orders: int, seed: int) -> Series:
+    """Return the runs in streams whose labels do not tell the task; each gives `Reused`."""
+    numbers = range(seed, seed + orders)
+    jobs = [
+        (kind, name, method, number)
+        for name in data
+        for kind in REUSED_KINDS
+        for method in METHODS_OF[kind]
+        for number in numbers
+    ]
+    return Series("reused", measure_reused, jobs, REUSED_CODE)

@@ -17,11 +17,13 @@ from experiments.comparison.methods import (
     CLASSES,
     DRIVEN,
     METHODS,
+    WIDE,
     Ours,
     Watched,
     settings_for,
 )
 from experiments.comparison.scenario import Scenario, load, unseen
+from experiments.comparison.size import peer_bytes, system_bytes
 from experiments.metrics import (
     mutual_information,
     novelty_auroc,
@@ -51,6 +53,7 @@ class Result:
     auroc: float = NAN  # of novelty, after the first task
     fpr95: float = NAN
     stored: int = 0  # numbers
+    n_bytes: int = 0  # of these, by the rule of `size`
     samples: int = 0  # kept at the end
     seconds: float = NAN
     # For every model of ours with exactly one task's classes: p-values of unseen batches of that
@@ -71,7 +74,7 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
     stream = scenario.stream(order)
     n_inputs = stream.X.shape[1]
     if changes is None:
-        learner = METHODS[method](scenario, n_inputs, order)
+        learner = (METHODS | WIDE)[method](scenario, n_inputs, order)
     else:
         learner = Ours(scenario, n_inputs, order, settings_for(scenario, **changes))
     driven = Driven(n_inputs, order) if method == "ours (default)" and changes is None else None
@@ -85,11 +88,10 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
                 pause = time.perf_counter()
                 driven.learn(X, y, learner)
                 beside += time.perf_counter() - pause
+        end = getattr(learner, "end", None)
+        if task == scenario.tasks - 1 and end is not None:
+            end()
         pause = time.perf_counter()
-        if task == scenario.tasks - 1 and isinstance(learner, Ours):
-            learner.end()
-            testing -= time.perf_counter() - pause  # that was learning
-            pause = time.perf_counter()
         if not isinstance(learner, Watched):
             R.append(accuracies_after(learner, stream, task, SLOW.get(method)))
             if driven is not None:
@@ -101,8 +103,9 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
     route = routing(learner, stream)
     result = Result(
         scenario, order, method, R, list(getattr(learner, "opened", [])), models_of(learner),
-        *route, *novelty, getattr(learner, "n_stored", 0), getattr(learner, "n_samples_stored", 0),
-        seconds, p_values(learner, scenario, order), sizes(learner),
+        *route, *novelty, getattr(learner, "n_stored", 0), bytes_of(learner),
+        getattr(learner, "n_samples_stored", 0), seconds, p_values(learner, scenario, order),
+        sizes(learner),
     )  # fmt: skip
     if driven is None:
         return Done([result])
@@ -116,6 +119,7 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
                 R_driven,
                 driven.told,
                 stored=driven.n_stored,
+                n_bytes=peer_bytes(driven),
                 samples=driven.n_samples_stored,
                 seconds=seconds + beside,
             ),
@@ -201,6 +205,11 @@ def routing(learner: Any, stream: Stream) -> tuple[float, float, float]:
         purity(stream.task_test, route),
         mutual_information(stream.task_test, route),
     )
+
+
+def bytes_of(learner: Any) -> int:
+    """Return what a method keeps, in bytes."""
+    return system_bytes(learner.system) if isinstance(learner, Ours) else peer_bytes(learner)
 
 
 def models_of(learner: Any) -> int:

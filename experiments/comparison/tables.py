@@ -9,16 +9,18 @@ from dirad.streams.averages import mean
 from dirad.streams.run import StreamScores
 from experiments.comparison.alarm_tables import alarm_table, own_alarm_table
 from experiments.comparison.alarms import Alarms
-from experiments.comparison.curves import Row, after, both, detected, grouped
+from experiments.comparison.curves import Row, after, both, detected, grouped, mean_bytes
 from experiments.comparison.methods import DETECTS, DRIVEN, SMALL_BEGIN
 from experiments.comparison.part_tables import (
     ABLATION_NAMES,
     ablation_table,
+    reused_table,
     samples_table,
     size_table,
     stream_tables,
 )
 from experiments.comparison.plan import OURS, SAMPLES, SIZED
+from experiments.comparison.reused import Reused
 from experiments.comparison.run import Result
 from experiments.metrics import (
     average_incremental_accuracy,
@@ -33,7 +35,11 @@ ACCURACY_NOTE = (
     "Each training sample is passed once. 'Detects': finds out by itself where a task is new. "
     "Numbers stored: all that is kept at the end, samples included, and of sparse networks the "
     "weights but not which nodes they join; ours holds up to 10,000 samples of the task at "
-    "hand until its model is stable. Seconds: learning alone, one thread, other work beside it "
+    "hand until its model is stable, and so do factor analysers and prototypes of two classes. "
+    "Bytes: 4 for each number; of sparse networks also 1, 2 or 4 for the index of each edge's "
+    "source and for the number of edges of each sum; one for each input and label of a sample "
+    "kept as it came; none for random weights, which a seed gives again. PEC is told how many "
+    "samples of a class will come. Seconds: learning alone, one thread, other work beside it "
     "on the same processor, so that they tell the order of magnitude; GDumb and joint training "
     "learn when they are asked, so their time is not in it. 'Ours (paper)' cannot become "
     "stable within one pass: see the reproduction for its own protocol."
@@ -64,6 +70,7 @@ def accuracy_table(results: Sequence[Result]) -> Section:
                 "backward transfer": both([backward_transfer(one.accuracies) for one in some]),
                 "forgetting": both([forgetting(one.accuracies) for one in some]),
                 "numbers stored": f"{mean(one.stored for one in some):,.0f}",
+                "bytes": f"{mean_bytes(some):,.0f}",
                 "samples stored": f"{mean(one.samples for one in some):,.0f}",
                 "seconds": f"{mean(one.seconds for one in some):.1f}",
             }
@@ -137,7 +144,10 @@ def matrix_table(results: Sequence[Result]) -> Section:
 
 
 def sections(
-    results: Sequence[Result], streams: Sequence[StreamScores] = (), alarms: Sequence[Alarms] = ()
+    results: Sequence[Result],
+    streams: Sequence[StreamScores] = (),
+    alarms: Sequence[Alarms] = (),
+    reused: Sequence[Reused] = (),
 ) -> list[Section]:
     """Return the whole page."""
     found: list[Section] = []
@@ -169,6 +179,8 @@ def sections(
         found.append(samples_table(samples))
     if streams:
         found += stream_tables(streams)
+    if reused:
+        found.append(reused_table(reused))
     for data in dict.fromkeys(one.scenario.data for one in ablations):
         found.append(ablation_table([one for one in ablations if one.scenario.data == data]))
     return [one for one in found if one.rows]

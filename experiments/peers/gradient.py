@@ -114,7 +114,11 @@ class EWC:
 
     @property
     def n_stored(self) -> int:
-        return 3 * self.net.n_values + self.recent.size
+        return 3 * self.net.n_values + self.n_integers
+
+    @property
+    def n_integers(self) -> int:
+        return self.recent.size
 
     @property
     def n_samples_stored(self) -> int:
@@ -150,7 +154,11 @@ class Replay:
 
     @property
     def n_stored(self) -> int:
-        return self.net.n_values + len(self.memory) * (self.memory.X.shape[1] + 1)
+        return self.net.n_values + self.n_integers
+
+    @property
+    def n_integers(self) -> int:
+        return len(self.memory) * (self.memory.X.shape[1] + 1)
 
     @property
     def n_samples_stored(self) -> int:
@@ -184,7 +192,11 @@ class GDumb:
 
     @property
     def n_stored(self) -> int:
-        return self.fresh.n_values + len(self.memory) * (self.memory.X.shape[1] + 1)
+        return self.fresh.n_values + self.n_integers
+
+    @property
+    def n_integers(self) -> int:
+        return len(self.memory) * (self.memory.X.shape[1] + 1)
 
     @property
     def n_samples_stored(self) -> int:
@@ -210,7 +222,11 @@ class Joint:
 
     @property
     def n_stored(self) -> int:
-        return self.fresh.n_values + sum(X.size + y.size for X, y in self.batches)
+        return self.fresh.n_values + self.n_integers
+
+    @property
+    def n_integers(self) -> int:
+        return sum(X.size + y.size for X, y in self.batches)
 
     @property
     def n_samples_stored(self) -> int:

@@ -6,7 +6,12 @@ from numpy.typing import NDArray
 
 
 class Peer(Protocol):
-    """A continual learner."""
+    """A continual learner.
+
+    Some also say how many of the numbers they keep are inputs and labels of samples as they came
+    (`n_integers`), or random ones that a seed gives again (`n_reproducible`); and some take notice
+    that the stream is over (`end`).
+    """
 
     def learn(self, X: NDArray, y: NDArray) -> None:
         """Take one batch."""

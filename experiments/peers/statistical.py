@@ -173,7 +173,11 @@ class RandomFeatures:
     @property
     def n_stored(self) -> int:
         k = len(self.gram)
-        return self.weights.size + k + k * (k + 1) // 2 + k * len(self.targets)
+        return self.n_reproducible + k * (k + 1) // 2 + k * len(self.targets)
+
+    @property
+    def n_reproducible(self) -> int:
+        return self.weights.size + self.biases.size
 
     @property
     def n_samples_stored(self) -> int:
@@ -240,6 +244,10 @@ class TaskGaussians:
     @property
     def n_stored(self) -> int:
         return sum(task.n_stored for task in self.tasks)
+
+    @property
+    def n_integers(self) -> int:
+        return sum(task.X.size for task in self.tasks)
 
     @property
     def n_samples_stored(self) -> int:
