@@ -214,18 +214,20 @@ def right_model(
 
 def describe(model: Any) -> dict[str, float]:
     """Return the sizes of a stable model."""
-    error, edges, _ = model.l1.learning_curves
+    error, edges, _ = model.l1.learning_curves  # empty where L1 was solved for
+    kept = model.l1.network.n_edges if model.l1.network is not None else 0
+    stats = model.error_stats
     return {
         "L0_edges": model.network.n_edges,
         "L0_hidden": model.network.n_hidden,
         "L0_steps": len(model.history.error),
-        "L1_targets": len(model.l1.steps_taken) // model.l1.n_clusters,
-        "L1_confident": len(model.error_stats.mean),
-        "L1_edges_grown": int(edges[-1]),
-        "L1_edges": model.l1.network.n_edges if model.l1.network is not None else 0,
+        "L1_targets": len(model.l1.steps_taken) or len(model.l1.targets),
+        "L1_confident": len(stats.mean),
+        "L1_edges_grown": int(edges[-1]) if len(edges) else kept,
+        "L1_edges": kept,
         "L1_steps": len(error),
-        "L1_error": float(error[-1]),
-        "R_IS": model.error_stats.invalid_share,
+        "L1_error": float(error[-1]) if len(error) else float((stats.mean**2).mean()),
+        "R_IS": stats.invalid_share,
         "parameters": model.n_parameters,
     }
 

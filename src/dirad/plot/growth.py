@@ -172,7 +172,8 @@ def draw_adaptation(model: "AnyModel") -> Figure:
     squared = model.settings.l0.cost == "squared"
     l0_error = 2 * l0.error / max(model.network.n_outputs, 1) if squared else l0.error
     top.plot(range(first), l0_error, color=ACCENT, lw=0.8, label="L0: outputs")
-    top.plot(range(first, last), error, color=ALERT, lw=0.8, label="L1: states of L0's nodes")
+    if len(error):
+        top.plot(range(first, last), error, color=ALERT, lw=0.8, label="L1: states of L0's nodes")
     top.set_ylabel("mean squared error\nper target" if squared else "error")
     top.set_ylim(bottom=0)
     top.legend(loc="upper center", edgecolor="none")
@@ -191,6 +192,8 @@ def draw_adaptation(model: "AnyModel") -> Figure:
         axes.spines[["top", "right"]].set_visible(False)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     style: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 9, "color": NAVY}
-    top.text(first, 1.01, "L0 stable, L1 starts", transform=top.get_xaxis_transform(), **style)
-    figure.suptitle(f"Adaptation of one model: {first:,} steps of L0, then {len(error):,} of L1")
+    l1 = "L1 starts" if len(error) else "L1 is solved for"
+    top.text(first, 1.01, f"L0 stable, {l1}", transform=top.get_xaxis_transform(), **style)
+    then = f", then {len(error):,} of L1" if len(error) else ""
+    figure.suptitle(f"Adaptation of one model: {first:,} steps of L0{then}")
     return figure
