@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -79,7 +80,7 @@ def _record(outcome: Outcome) -> dict[str, Any]:
         if value is True:
             flags.append(f"--{name}")
         elif value is not False:
-            flags.append(f"--{name} {value}")
+            flags.append(f"--{name} {shlex.quote(str(value))}")
     return {
         "command": " ".join([outcome.program, outcome.command, *flags]),
         "title": outcome.title,
