@@ -162,7 +162,9 @@ def own_probabilities(
 
 def probabilities_of(model: Model, X: NDArray) -> NDArray[np.float64]:
     """Evaluate samples that a model has not scored."""
-    return model.probabilities(X) if isinstance(model, Learner) else model.evaluate(X).probabilities
+    if isinstance(model, Learner) and not model.is_calibrated:
+        return model.probabilities(X)
+    return model.evaluate(X).probabilities
 
 
 def write(result: NDArray, rows: NDArray[np.int64], model: Any, values: NDArray) -> None:

@@ -63,8 +63,8 @@ class Learner:
 
     @property
     def classes(self) -> list[int]:
-        """The class of each of L0's outputs."""
-        return self.l0.classes
+        """The classes that it can answer."""
+        return self.l0.classes if self.interim is None else list(self.interim.classes)
 
     @property
     def history(self) -> History:
@@ -121,7 +121,7 @@ class Learner:
         enough = np.count_nonzero(self.buffer.held_out) >= MIN_HELD_OUT
         stable = self.l0.adaptation.stable
         more = n > REFIT_FACTOR * self.n_fitted or stable > self.has_stable_l0
-        if enough and (more or self._known.classes != tuple(self.classes)):
+        if enough and (more or not np.isin(self.frequent_classes, self.classes).all()):
             self.interim = replace(self._expert(threads), history=History())
             self.n_fitted, self.has_stable_l0 = n, stable
         return None
@@ -182,7 +182,7 @@ class Learner:
 
     def _expert(self, threads: int) -> Expert:
         """Return an expert of the samples at hand, calibrated on those that are held out."""
-        if not self.classes:
+        if not self.l0.classes:
             self._fit_scaling()  # without labels, training L0 has not done it
         network = self.network.copy()  # L0 may go on growing
         predictor = self._fitted_predictor(network, threads)
@@ -200,7 +200,7 @@ class Learner:
         y = self.buffer.y[self.buffer.calibration_mask]
         wrong = (y != UNLABELLED) & (scores.label != y)
         counts = label_errors_by_class(wrong, y, self._taught_labels)
-        n_groups = max(len(self.classes), 1)
+        n_groups = max(len(self.l0.classes), 1)
         calibration = calibrate(scores.log_error, scores.group, n_groups, counts)
         return Expert(
             self.number,
@@ -232,7 +232,9 @@ class Learner:
         unlabelled = y == UNLABELLED
         if unlabelled.any():
             y = np.where(unlabelled, self._labels(X), y)
-        return fit_exact_l1(states, scaled, self.settings, self.seed, y, threads)
+        # A few samples of another class may be stray ones.
+        own = np.isin(y, frequent(y, enough=self.settings.mode_samples))
+        return fit_exact_l1(states, scaled[own], self.settings, self.seed, y[own], threads)
 
     def _evidence_weights(self, nll: ClassNLL) -> tuple[float, float]:
         """Return the weights that make probabilities as high as answers are right.
@@ -240,10 +242,10 @@ class Learner:
         `nll` is of the held-out samples.
         """
         y = self.buffer.y[self.buffer.calibration_mask]
-        labelled = np.isin(y, self.classes)
-        if not self.buffer.held_out.any() or not labelled.any() or len(self.classes) < 2:
+        labelled = np.isin(y, self.l0.classes)
+        if not self.buffer.held_out.any() or not labelled.any() or len(self.l0.classes) < 2:
             return 1.0, 1.0
-        columns = np.array([self.classes.index(code) for code in y[labelled]], np.int64)
+        columns = np.array([self.l0.classes.index(code) for code in y[labelled]], np.int64)
         own = ClassNLL(nll.answers[labelled], nll.errors[labelled])
         return fit_evidence_weights(own, columns)
 
@@ -252,7 +254,7 @@ class Learner:
             self.settings,
             network,
             self.l0.first_output,
-            tuple(self.classes),
+            tuple(self.l0.classes),
             self.scaling,
             self.units,
             predictor,
@@ -285,18 +287,16 @@ class Learner:
 
     def _labels(self, X: NDArray) -> NDArray[np.int64]:
         """Return the class that L0 predicts, or UNLABELLED where it has none."""
-        if not self.classes:
+        if not self.l0.classes:
             return np.full(len(X), UNLABELLED)
-        return np.array(self.classes)[self.probabilities(X).argmax(axis=1)]
+        return np.array(self.l0.classes)[self.probabilities(X).argmax(axis=1)]
 
     # ---------------------------------------------------------------- label errors
 
     @property
     def frequent_classes(self) -> NDArray[np.int64]:
         """The frequent classes: a few samples of others may be stray ones."""
-        labels = self.buffer.y[self.buffer.labelled]
-        classes, counts = np.unique(labels, return_counts=True)
-        return classes[counts >= MIN_CLASS_SHARE * counts.max(initial=0)]
+        return frequent(self.buffer.y[self.buffer.labelled])
 
     def label_errors(self, label: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which labels y differ from the predicted ones; unlabelled samples do not.
@@ -335,6 +335,12 @@ class Learner:
         if self.interim is not None:
             return self.interim.n_parameters
         return self.network.n_parameters + 2 * self.network.n_inputs - self.inherited
+
+
+def frequent(y: NDArray[np.int64], enough: float = np.inf) -> NDArray[np.int64]:
+    """Return the classes with `enough` samples, or a tenth of those of the largest."""
+    classes, counts = np.unique(y, return_counts=True)
+    return classes[counts >= min(MIN_CLASS_SHARE * counts.max(initial=0), enough)]
 
 
 def new_learner(
