@@ -73,7 +73,7 @@ class Evaluator:
     scaling: InputScaling
     units: CommonInputUnits
     predictor: Predictor | LinearInputPredictor
-    evidence_weights: tuple[float, float]  # of L0 and the gating network; of prediction errors
+    evidence_weights: tuple[float, float]  # of L0's answers; of prediction errors
     error_stats: ErrorStats | None = None  # of L1's targets, where L1 was grown
     by_class: bool = False  # are samples grouped by predicted class for calibration?
 
@@ -100,7 +100,6 @@ class Evaluator:
             if stats is None
             else largest_difference(stats.limits(self.settings.T_conf), self.settings.error),
             weights=self.evidence_weights,
-            exponent=l1.error_exponent,
             cluster_columns=columns,
         )
 

@@ -134,7 +134,7 @@ class Predictor:
 
     def cluster_predictions(self, states: NDArray) -> NDArray[np.float64]:
         """Return what each cluster predicts: (samples, clusters, targets)."""
-        weights, bias = self._cluster_weights
+        weights, bias = self._cluster_maps
         found = (weights @ states.T).T + bias
         return found.reshape(len(states), self.n_clusters, len(self.targets))
 
@@ -150,7 +150,7 @@ class Predictor:
         return softmax(-self.error_exponent * np.log(errors), axis=1)
 
     @cached_property
-    def _cluster_weights(self) -> tuple[csr_array, NDArray[np.float64]]:
+    def _cluster_maps(self) -> tuple[csr_array, NDArray[np.float64]]:
         """The weights (clusters · targets, states) and biases of all clusters' predictions."""
         assert self.network is not None
         parts = index_gated_parts(self.network, self.n_clusters)

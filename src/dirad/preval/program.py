@@ -37,10 +37,9 @@ class ExpertParts(NamedTuple):
     scaling: InputScaling | None = None  # inputs are standardized
     limits: NDArray[np.float64] | None = None  # (targets,) larger |errors| are conflicts
     temperature: float | None = None  # the paper's models: L0's logits are divided by it
-    weights: tuple[float, float] = (1.0, 1.0)  # of L0 and gates, and of the clusters' errors
-    exponent: float = 1.0  # a cluster's likelihood is its mean squared error ^ −exponent
+    weights: tuple[float, float] = (1.0, 1.0)  # of L0's answers, and of the clusters' errors
     cluster_columns: NDArray[np.int64] | None = None  # (clusters,) output of each one's class, or
-    # -1; None: the gating network does not distinguish the classes
+    # -1; None: the clusters do not tell the classes apart
 
 
 def l0_program(parts: ExpertParts) -> Program:
@@ -68,8 +67,11 @@ def expert_program(parts: ExpertParts, *, details: bool = False, precise: bool =
     states = _states(builder, l1, l0, inputs, bounded)
     target_states = states.take(l1.targets)
     results = {L0: _from(l0.outputs, parts.first_output)}
-    if parts.score == BY_CLUSTER and l1.clusters is not None and not details:
-        rows = _minus(_cluster_predictions(l1, states), _repeated(target_states, l1.clusters.n))
+    by_cluster = parts.score == BY_CLUSTER and l1.clusters is not None
+    if by_cluster and not details and l1.network is not None:
+        index = index_gated_parts(l1.network, l1.n_clusters)
+        predicted = _cluster_predictions(l1.network, index, states)
+        rows = _minus(predicted, _repeated(target_states, l1.n_clusters))
         errors = _mean_squared_input_errors(builder, l1, rows)
         gates = _gates(builder, l1, states, errors)
     else:
@@ -78,7 +80,7 @@ def expert_program(parts: ExpertParts, *, details: bool = False, precise: bool =
         if details:
             results[RESIDUALS] = builder.linear(rows)
             rows = results[RESIDUALS].sums
-        if parts.score != BY_CLUSTER or l1.clusters is None:
+        if not by_cluster:
             errors = _mean_squared_input_errors(builder, l1, rows)
     results |= {GATES: gates, CLUSTER_ERRORS: errors}
     answers = {
@@ -160,11 +162,13 @@ def _predicted(builder: Builder, l1: Predictor, states: Signals) -> tuple[Signal
         if l1.network is not None:
             outputs = builder.attach(l1.network, states).outputs
         return silent(0), silent(0), outputs.sums
-    own = builder.linear(_cluster_predictions(l1, states))
+    parts = index_gated_parts(l1.network, l1.n_clusters)
+    own = builder.linear(_cluster_predictions(l1.network, parts, states))
     actual = _repeated(states.take(l1.targets), l1.clusters.n)
     errors = _mean_squared_input_errors(builder, l1, _minus(own.sums, actual))
     gates = _gates(builder, l1, states, errors)
-    return gates, errors, _mixture_predictions(builder, l1, joined(states, gates), own)
+    mixed = _mixture_predictions(builder, l1.network, parts, joined(states, gates), own)
+    return gates, errors, mixed
 
 
 def _gates(builder: Builder, l1: Predictor, states: Signals, errors: Signals) -> Signals:
@@ -172,6 +176,11 @@ def _gates(builder: Builder, l1: Predictor, states: Signals, errors: Signals) ->
     assert l1.clusters is not None
     if l1.clusters.network is not None:
         return builder.attach(l1.clusters.network, states).outputs
+    return _likelihoods(builder, l1, errors)
+
+
+def _likelihoods(builder: Builder, l1: Predictor, errors: Signals) -> Signals:
+    """Return how likely each cluster is by its error: shares that add up to 1."""
     logs = builder.block(Transfer.LOGARITHM, errors.sums, constant=TINY)
     return builder.pooling(Transfer.SOFTMAX, builder.linear(logs.times(-l1.error_exponent).sums))
 
@@ -189,29 +198,24 @@ def _minus(sums: Sums, signals: Signals) -> Sums:
     return weighted(sums.bias, row[order], sources.take(order), weight[order])
 
 
-def _gated_parts(l1: Predictor) -> tuple[Network, GatedPartIndex]:
-    assert l1.network is not None
-    return l1.network, index_gated_parts(l1.network, l1.n_clusters)
-
-
-def _cluster_predictions(l1: Predictor, states: Signals) -> Sums:
+def _cluster_predictions(network: Network, parts: GatedPartIndex, states: Signals) -> Sums:
     """Return the prediction of each cluster by itself, as if only its gate were open.
 
     One row per cluster and target: all targets of the first cluster, of the second, and so on.
     """
-    network, paths = _gated_parts(l1)
-    unit, bias = paths.unit.T.ravel(), paths.constant.T.ravel().copy()
+    unit, bias = parts.unit.T.ravel(), parts.constant.T.ravel().copy()
     grown = np.flatnonzero(unit >= 0)
     own = InEdges(network).sums(states, unit[grown], 0)
     bias[grown] = own.bias
     return weighted(bias, grown[own.row], plain(own.source), own.weight)
 
 
-def _mixture_predictions(builder: Builder, l1: Predictor, sources: Signals, own: Signals) -> Sums:
+def _mixture_predictions(
+    builder: Builder, network: Network, parts: GatedPartIndex, sources: Signals, own: Signals
+) -> Sums:
     """Return the gated prediction of each target; `own` are the clusters' predictions."""
-    network, paths = _gated_parts(l1)
     edges = InEdges(network)
-    unit = paths.unit.T.ravel()
+    unit = parts.unit.T.ravel()
     grown = unit >= 0
     gain = network.units["gain"][unit[grown]]
     second = edges.sums(sources, unit[grown], 1)
@@ -248,7 +252,7 @@ def _novelty_score(builder: Builder, parts: ExpertParts, rows: Sums, errors: Sig
         )
     if len(errors.value) == 1:
         return errors
-    return builder.pooling(Transfer.POWER_MEAN, errors, parts.exponent)
+    return builder.pooling(Transfer.POWER_MEAN, errors, parts.l1.error_exponent)
 
 
 def _probabilities(
@@ -268,9 +272,7 @@ def _probabilities(
     if columns is not None and clusters is not None:
         if clusters.network is not None:
             evidence.append(_class_logs(builder, columns, gates, len(own)).times(of_l0))
-            logs = builder.block(Transfer.LOGARITHM, errors.sums, constant=TINY)
-            powers = builder.linear(logs.times(-parts.exponent).sums)
-            gates = builder.pooling(Transfer.SOFTMAX, powers)
+            gates = _likelihoods(builder, parts.l1, errors)
         if clusters.network is None or parts.score == BY_CLUSTER:
             evidence.append(_class_logs(builder, columns, gates, len(own)).times(of_errors))
     row = np.tile(np.arange(len(own)), len(evidence))
