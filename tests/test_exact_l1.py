@@ -151,8 +151,10 @@ def test_a_mixture_follows_the_cluster_that_predicts_better():
 def test_a_constant_state_is_predicted_by_its_mean():
     X = np.random.default_rng(0).normal(size=(300, 3))
     X[:, 1] = 7.0
+    X[:, 2] = 1e-4 * X[:, 0]  # nearly constant
     l1, _ = fitted(X, np.zeros(300, int), modes=1)
     assert l1.scaled_predictions(X)[:, 1] == pytest.approx(np.full(300, 7.0))
+    assert len(np.unique(l1.cluster_predictions(X)[:, 0, 2])) == 1
     assert np.isfinite(l1.residuals(X)).all()
 
 
