@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dirad.core import sparse_regression
+from dirad.core.sparse_regression import Covariance, forward_regression
 from dirad.growth.state import new_state
-from dirad.preval import source_selection, sparse_regression
+from dirad.preval import source_selection
 from dirad.preval.exact_l1 import LEAST_SHARE, RIDGE_DOUBLING_SAMPLES, fit_exact_l1
 from dirad.preval.predictor import fit_state_scaling
 from dirad.preval.settings import PRESETS
 from dirad.preval.source_selection import forbid_neighbours
-from dirad.preval.sparse_regression import Covariance, forward_regression
 
 SEEDS = st.integers(0, 2**20)
 
@@ -68,17 +69,6 @@ def test_copies_of_a_source_are_chosen_once():
     assert np.count_nonzero(weights) == 1
     assert sources[0, 0] == 0
     assert weights[0, 0] == pytest.approx(covariance[0, 3] / covariance[0, 0])
-
-
-def test_many_targets_are_fitted_in_parts(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(80, 12)) @ rng.normal(size=(12, 12))
-    covariance, allowed = Covariance(X), ~np.eye(12, dtype=bool)
-    whole = forward_regression(covariance, np.arange(12), allowed, 4, 0.1)
-    monkeypatch.setattr("dirad.preval.sparse_regression.TARGETS_AT_ONCE", 5)
-    parts = forward_regression(covariance, np.arange(12), allowed, 4, 0.1)
-    assert np.array_equal(whole[0], parts[0])
-    assert whole[1] == pytest.approx(parts[1])
 
 
 @given(SEEDS, st.floats(0.05, 0.9))

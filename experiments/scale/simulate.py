@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from dirad.preval.sparse_regression import MAX_MATRIX, TARGETS_AT_ONCE
+
 from dirad.core.network import EDGE
 from dirad.preval.preselection import EXPERTS_PER_SAMPLE
 from dirad.preval.settings import PRESETS
-from dirad.preval.sparse_regression import MAX_MATRIX, TARGETS_AT_ONCE
 from experiments.scale.growth import Row
 from experiments.scale.power_law import PowerLaw, fit_power_law, law_of
 from experiments.scale.quantities import duration, figure, size

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.preval.decide import Model
-from dirad.preval.expert import Expert, Scores, find_model
+from dirad.preval.expert import Scores, find_model
 from dirad.preval.learner import Learner
 
 ROUTE_TO_LEARNER_Z = 1.5  # above which a sample goes to a learner that is not calibrated yet
@@ -88,25 +88,14 @@ def route(
 
 
 def best_model(evaluated: Sequence[Evaluated], n: int) -> NDArray[np.int64]:
-    """Return the model that knows each of n samples best.
-
-    Among experts that is the one with the lowest score, and of equals the newest. Errors of a
-    learner's linear predictor are larger than those of L1: between learners and the best expert,
-    novelty decides, which is calibrated for each.
-    """
-    experts = [one for one in evaluated if isinstance(one.model, Expert)]
-    learners = [one for one in evaluated if isinstance(one.model, Learner)]
-    least, novelty = np.full((2, n), np.inf)
+    """Return the model that knows each of n samples best: with the lowest score, the newest."""
+    least = np.full(n, np.inf)
     result = np.full(n, -1, np.int64)
-    for one in experts or learners:
+    for one in evaluated:
         better = one.scores.score <= least[one.rows]
         chosen = one.rows[better]
         result[chosen] = one.model.number
         least[chosen] = one.scores.score[better]
-        novelty[chosen] = one.novelty[better]
-    for one in learners if experts else []:
-        result = np.where(one.novelty < novelty, one.model.number, result)
-        novelty = np.minimum(one.novelty, novelty)
     return result
 
 

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.compose import compose_gated
+from dirad.core.sparse_regression import Covariance, forward_regression
 from dirad.engine import current
 from dirad.preval.clusters import Clusters, find_clusters
 from dirad.preval.connectivity import allowed_sources, is_output
 from dirad.preval.predictor import L0States, Predictor
 from dirad.preval.settings import Settings
 from dirad.preval.source_selection import forbid_neighbours
-from dirad.preval.sparse_regression import Covariance, forward_regression
 
 RIDGE_DOUBLING_SAMPLES = 100  # samples of a cluster for which the ridge is doubled
 MIN_STATE_STD = 1e-3  # of a state: below, its mean predicts it well enough

@@ -6,8 +6,9 @@ Neighbours among many inputs, as pixels are, predict one another whatever the ta
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.preval.sparse_regression import TARGETS_AT_ONCE, Covariance
+from dirad.core.sparse_regression import Covariance
 
+TARGETS_AT_ONCE = 256  # whose covariances are held at a time
 FEW_INPUTS = 200  # up to so many, all may predict one another
 
 
