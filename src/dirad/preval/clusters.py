@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from dirad.core.network import Network
 from dirad.history import History
 
-KMEANS_ITERATIONS = 20
+KMEANS_ITERATIONS = 10
+LEAST_MOVED = 0.005  # share of samples below which changes of cluster make no difference
 
 
 def find_clusters(
@@ -40,13 +41,13 @@ def find_clusters(
 
 def k_means(X: NDArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return the cluster of each row of X: Lloyd's algorithm from centers chosen by k-means++."""
-    X = X - X.mean(axis=0)
+    X = (X - X.mean(axis=0)).astype(np.float32)  # twice as fast, and precise enough to compare
     squares = np.einsum("ij,ij->i", X, X)
     centers = X[[int(rng.integers(len(X)))]]
     distance = ((X - centers[0]) ** 2).sum(axis=1)
     while len(centers) < n:
-        total = distance.sum()
-        share = distance / total if total > 0 else None
+        share = distance.astype(np.float64)
+        share = share / share.sum() if share.any() else None
         chosen = X[[int(rng.choice(len(X), p=share))]]
         centers = np.concatenate([centers, chosen])
         distance = np.minimum(
@@ -54,14 +55,17 @@ def k_means(X: NDArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
         )
     assigned = np.full(len(X), -1)
     for _ in range(KMEANS_ITERATIONS):
-        nearest = (np.einsum("ij,ij->i", centers, centers) - 2.0 * X @ centers.T).argmin(axis=1)
-        if np.array_equal(nearest, assigned):
-            break
+        nearest = (np.einsum("ij,ij->i", centers, centers) - 2.0 * (X @ centers.T)).argmin(axis=1)
+        moved = np.count_nonzero(nearest != assigned)
         assigned = nearest
+        if moved <= LEAST_MOVED * len(X):
+            break
         count = np.bincount(assigned, minlength=n)
-        member = np.zeros((n, len(X)))
+        member = np.zeros((n, len(X)), np.float32)
         member[assigned, np.arange(len(X))] = 1.0
-        centers = np.where(count[:, None] > 0, member @ X / np.maximum(count, 1)[:, None], centers)
+        centers = np.where(
+            count[:, None] > 0, member @ X / np.maximum(count, 1)[:, None], centers
+        ).astype(np.float32)
     return assigned
 
 
