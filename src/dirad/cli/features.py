@@ -85,7 +85,7 @@ def features(
         For an NPY or IDX file: the file of labels [default: in an NPZ file the array `label`,
         `labels`, `y` or `target`; beside an IDX file the one with the corresponding name].
     file_names
-        Also write the column `file`; `dirad fit` needs `--drop file` then.
+        Also write the column `file_name`; `dirad fit` needs `--drop file_name` then.
     """
     from dirad.images import compute_features, write_features
     from dirad.images.features import check_features_file

@@ -181,13 +181,13 @@ def write_features(
 ) -> None:
     """Write features as a data file: NPZ, CSV, TSV or Parquet, by the name of the file.
 
-    The columns are x0, x1, … and, if there are labels, `label`; with `file_names`, also `file`.
+    The columns are x0, x1, … and, if there are labels, `label`; with `file_names`, also `file_name`.
     """
     path = Path(path).expanduser()
     check_features_file(path)
     others: dict[str, NDArray[Any]] = {} if features.y is None else {"label": features.y}
     if file_names:
-        others["file"] = np.array(features.names)
+        others["file_name"] = np.array(features.names)
     if path.suffix.lower() == ".npz":
         with replacing(path) as part, part.open("wb") as file:
             arrays: dict[str, Any] = {"X": features.X, **others}

@@ -178,13 +178,13 @@ def _loaded(path: Path, load: Callable[[], Any]) -> Any:
 def _read_npz(path: Path) -> _Arrays:
     """Return the array of three or four axes, and that of the labels."""
     with np.load(path) as archive:
-        shapes = {name: archive[name].shape for name in archive.files}
-        images = [name for name, shape in shapes.items() if len(shape) in (3, 4)]
-        if len(images) != 1:
-            listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-            raise ImageError(f"{path}: one array of 3 or 4 axes is needed; it has {listed}")
-        labels = next((name for name in LABEL_NAMES if name in shapes), None)
-        return _Arrays(archive[images[0]], None if labels is None else archive[labels])
+        arrays = {name: archive[name] for name in archive.files}
+    images = [name for name, array in arrays.items() if array.ndim in (3, 4)]
+    if len(images) != 1:
+        listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ImageError(f"{path}: one array of 3 or 4 axes is needed; it has {listed}")
+    labels = next((arrays[name] for name in LABEL_NAMES if name in arrays), None)
+    return _Arrays(arrays[images[0]], labels)
 
 
 def _read_idx(path: Path) -> NDArray[Any]:
