@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from dirad.cli.app import TALKATIVE, Flag, Output, PositiveInt, Stopped, Usage, app
+from dirad.cli.app import TALKATIVE, Flag, NaturalInt, Output, PositiveInt, Stopped, Usage, app
 from dirad.cli.files import check_output
 from dirad.cli.options import OutputFile
 from dirad.cli.printing import Findings, progress
@@ -53,6 +53,7 @@ def features(
     encoder: Path,
     output: OutputFile = Path("features.npz"),
     labels: Path | None = None,
+    shuffle: NaturalInt | None = None,
     file_names: Flag = False,
     preparation: Preparation = UNCHANGED,
     computing: Computing = AS_USUAL,
@@ -84,6 +85,9 @@ def features(
     labels
         For an NPY or IDX file: the file of labels [default: in an NPZ file the array `label`,
         `labels`, `y` or `target`; beside an IDX file the one with the corresponding name].
+    shuffle
+        Write the rows in random order, with this number as the seed. A continual model takes rows
+        as a stream: in the order of names, one class comes after the other.
     file_names
         Also write the column `file_name`; `dirad fit` needs `--drop file_name` then.
     """
@@ -108,6 +112,8 @@ def features(
             )
     except KeyboardInterrupt:
         raise Stopped("stopped; the same command computes only what is missing") from None
+    if shuffle is not None:
+        found = found.shuffled(shuffle)
     write_features(output, found, file_names=file_names)
     facts = {
         "file": str(output),

@@ -35,6 +35,12 @@ class Features(NamedTuple):
     names: Sequence[str]  # of each image: its file, or its place in an array
     n_computed: int  # images that were not in the cache
 
+    def shuffled(self, seed: int) -> "Features":
+        """Return them in random order, in which no class comes before another."""
+        order = np.random.default_rng(seed).permutation(len(self.X))
+        y = None if self.y is None else self.y[order]
+        return self._replace(X=self.X[order], y=y, names=[self.names[i] for i in order])
+
 
 def compute_features(
     images: Source,
@@ -181,7 +187,8 @@ def write_features(
 ) -> None:
     """Write features as a data file: NPZ, CSV, TSV or Parquet, by the name of the file.
 
-    The columns are x0, x1, … and, if there are labels, `label`; with `file_names`, also `file_name`.
+    The columns are x0, x1, … and, if there are labels, `label`; with `file_names` also
+    `file_name`.
     """
     path = Path(path).expanduser()
     check_features_file(path)
