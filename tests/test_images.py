@@ -17,10 +17,9 @@ from dirad.images import Features, ImageError, compute_features, features, write
 from dirad.images.cache import FeatureCache, default_cache
 from dirad.images.encoder import Encoder
 from dirad.tables import open_table
+from encoders import SIZE, WEIGHTS, saved_model, tiny_encoder
 
-WEIGHTS = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]], np.float32)  # (features, channels)
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.3, 0.4)
-SIZE = 6
 
 
 @pytest.fixture(autouse=True)
@@ -28,26 +27,6 @@ def cache(tmp_path, monkeypatch):
     """A cache folder of this test alone."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "dirad" / "features"
-
-
-def saved_model(path, nodes, constants, shape, output, kind=onnx.TensorProto.FLOAT):
-    given = onnx.helper.make_tensor_value_info("image", kind, shape)
-    made = onnx.helper.make_tensor_value_info("features", kind, output)
-    tensors = [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()]
-    graph = onnx.helper.make_graph(nodes, "tiny", [given], [made], tensors)
-    opset = [onnx.helper.make_opsetid("", 17)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=9), path)
-    return path
-
-
-def tiny_encoder(folder, shape=("n", 3, SIZE, SIZE), weights=WEIGHTS, name="encoder.onnx"):
-    """A 1 × 1 convolution with rectifier: its output is a map."""
-    channels = weights.shape[1]
-    node, constants = onnx.helper.make_node, {"w": weights[:, :, None, None]}
-    nodes = [node("Conv", ["image", "w"], ["map"]), node("Relu", ["map"], ["features"])]
-    if shape[1] != channels:  # channels last
-        nodes[0], constants = node("MatMul", ["image", "w"], ["map"]), {"w": weights.T.copy()}
-    return saved_model(folder / name, nodes, constants, shape, None)
 
 
 @pytest.fixture
@@ -459,6 +438,16 @@ def test_written_features_are_read_as_a_table(tmp_path, name):
     assert (tmp_path / name).read_bytes() == first
 
 
+def test_shuffled_features_are_the_same_rows_in_another_order(encoder, images):
+    found = compute_features(images, encoder, labels=np.arange(10))
+    other = found.shuffled(3)
+    assert other.y.tolist() != list(range(10))
+    assert sorted(other.y.tolist()) == list(range(10))
+    np.testing.assert_array_equal(other.X, found.X[other.y])
+    assert list(other.names) == [found.names[i] for i in other.y]
+    assert found.shuffled(3).y.tolist() == other.y.tolist()
+
+
 def test_no_part_of_a_file_is_left_where_the_disk_is_full(tmp_path, monkeypatch):
     def full(file, **_):
         file.write(b"some")
@@ -484,7 +473,8 @@ def test_from_pictures_to_a_continual_learner(tmp_path, capfdbinary, monkeypatch
     code, out, _ = run(capfdbinary, *command)
     assert code == 0
     assert re.search("computed now +│ 80", out)
-    code, out, _ = run(capfdbinary, *command, "--json", "--batch-size", 7, "-o", "again.csv")
+    more = ("--json", "--batch-size", 7, "--shuffle", 0, "-o", "again.csv")
+    code, out, _ = run(capfdbinary, *command, *more)
     assert '"computed now": 0' in out
     assert '"classes": 2' in out
     fit = ("fit", "features.npz", "--target", "label", "--continual", "-o", "m.dirad", "--quiet")
