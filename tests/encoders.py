@@ -25,3 +25,10 @@ def tiny_encoder(folder, shape=("n", 3, SIZE, SIZE), weights=WEIGHTS, name="enco
     if shape[1] != channels:  # channels last
         nodes[0], constants = node("MatMul", ["image", "w"], ["map"]), {"w": weights.T.copy()}
     return saved_model(folder / name, nodes, constants, shape, None)
+
+
+def flat_encoder(folder):
+    """The features are the pixels themselves, in the order of channels, rows and columns."""
+    nodes = [onnx.helper.make_node("Flatten", ["image"], ["features"])]
+    shape = ("n", 3, SIZE, SIZE)
+    return saved_model(folder / "flat.onnx", nodes, {}, shape, ("n", 3 * SIZE**2))

@@ -11,7 +11,7 @@ from matplotlib.image import imread
 from sphinx.util.inventory import InventoryFile
 
 import dirad
-from dirad import export, plot, storage, tables
+from dirad import export, images, plot, storage, tables
 from dirad.cli import app
 from experiments.commands import app as experiments
 
@@ -86,7 +86,7 @@ def test_the_reference_has_every_public_name(site):
     with (site / "objects.inv").open("rb") as file:
         inventory = InventoryFile.load(file, "", lambda base, target: target)
     found = {name.rsplit(".", 1)[-1] for kind in inventory for name in inventory[kind]}
-    for module in (dirad, export, plot, storage, tables):
+    for module in (dirad, export, images, plot, storage, tables):
         assert set(module.__all__) - found == set(), module.__name__
 
 

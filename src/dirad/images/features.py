@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dirad.atomic import destination, replacing
 from dirad.images.cache import FeatureCache, default_cache
 from dirad.images.encoder import Encoder, open_encoder
-from dirad.images.errors import ImageError
+from dirad.images.errors import ImageError, required
 from dirad.images.source import ImageSet, Source, open_images
 from dirad.tables import TableWriter
 from dirad.tables.parquet import pyarrow
@@ -95,6 +95,7 @@ def compute_features(
     """
     if batch_size < 1:
         raise ImageError(f"batch_size: {batch_size}, not 1 or more")
+    required("PIL.Image")  # if it is missing, this is said at once
     model = open_encoder(encoder, size, mean, std, threads)
     source = open_images(images, labels)
     identity, n_features = model.identify()

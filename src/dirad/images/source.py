@@ -43,7 +43,7 @@ class ImageSet:
 def open_images(source: Source, labels: Source | None = None) -> ImageSet:
     """Open a folder of pictures, an NPY, NPZ or IDX file of images, or an array of them."""
     if isinstance(source, np.ndarray):
-        found, place = (source, None), "the array"
+        found, place = _Arrays(source, None), "the array"
     else:
         path = Path(source).expanduser()
         if not path.exists():
@@ -53,11 +53,10 @@ def open_images(source: Source, labels: Source | None = None) -> ImageSet:
                 raise ImageError(f"{path}: the subfolders of a folder are its labels")
             return _open_folder(path)
         found, place = _read_file(path), str(path)
-    images, own_labels = found
     if labels is not None:
         given = labels if isinstance(labels, np.ndarray) else _read_file(Path(labels)).images
-        own_labels = given
-    return _open_array(images, own_labels, place)
+        found = found._replace(labels=given)
+    return _open_array(found.images, found.labels, place)
 
 
 # ------------------------------------------------------------------ folders of pictures
@@ -201,8 +200,9 @@ def _read_idx(path: Path) -> NDArray[Any]:
 
 def _open_array(images: NDArray[Any], labels: NDArray[Any] | None, place: str) -> ImageSet:
     """Open an array: (images, height, width), with the channels before or after the last two."""
-    channels = images.shape[1:2] if images.ndim == 4 and images.shape[-1] not in (1, 3) else ()
-    if images.ndim not in (3, 4) or (images.ndim == 4 and channels not in ((), (1,), (3,))):
+    channels_last = images.ndim == 4 and images.shape[3] in (1, 3)
+    channels_first = images.ndim == 4 and images.shape[1] in (1, 3) and not channels_last
+    if not (images.ndim == 3 or channels_last or channels_first):
         raise ImageError(
             f"{place}: shape {images.shape}; images are (images, height, width), with 1 or 3 "
             "channels before or after height and width"
@@ -218,7 +218,7 @@ def _open_array(images: NDArray[Any], labels: NDArray[Any] | None, place: str) -
 
     def pixels(number: int) -> NDArray[Any]:
         image = np.asarray(images[number])
-        return checked_pixels(image.transpose(1, 2, 0) if channels else image, names[number])
+        return checked_pixels(image.transpose(1, 2, 0) if channels_first else image, names[number])
 
     return ImageSet(
         names,
