@@ -26,7 +26,17 @@ def test_help_teaches_by_example(capsys):
     code, text, _ = run(capsys, "--help")
     assert code == 0
     assert "dirad demo" in text
-    for command in ("demo", "stream", "fit", "predict", "learn", "inspect", "export", "report"):
+    for command in (
+        "demo",
+        "stream",
+        "fit",
+        "predict",
+        "learn",
+        "inspect",
+        "export",
+        "report",
+        "features",
+    ):
         code, text, _ = run(capsys, command, "--help")
         assert code == 0
         assert f"dirad {command}" in text.split("Usage", 1)[1].split("\n", 1)[1]

@@ -11,7 +11,7 @@ from matplotlib.image import imread
 from sphinx.util.inventory import InventoryFile
 
 import dirad
-from dirad import export, plot, storage, tables
+from dirad import export, images, plot, storage, tables
 from dirad.cli import app
 from experiments.commands import app as experiments
 
@@ -60,7 +60,7 @@ def test_every_picture_kept_is_shown():
 
 def test_tutorials_are_run():
     """Guards the tests above: a change of the marks must not leave all blocks out."""
-    for name in ("first-network", "stream", "microcontroller", "reading"):
+    for name in ("first-network", "stream", "microcontroller", "reading", "images"):
         page = DOCS / "tutorials" / f"{name}.md"
         run = [block for block in BLOCKS if block.page == page and not block.not_run]
         assert sum(block.language == "python" for block in run) >= 3, name
@@ -86,7 +86,7 @@ def test_the_reference_has_every_public_name(site):
     with (site / "objects.inv").open("rb") as file:
         inventory = InventoryFile.load(file, "", lambda base, target: target)
     found = {name.rsplit(".", 1)[-1] for kind in inventory for name in inventory[kind]}
-    for module in (dirad, export, plot, storage, tables):
+    for module in (dirad, export, images, plot, storage, tables):
         assert set(module.__all__) - found == set(), module.__name__
 
 

@@ -36,8 +36,14 @@ python -m experiments compare --data digits  # ours beside its peers
 python -m experiments alarms --seeds 2       # false alarms
 ```
 
-Every command takes `--help`, `--seed`, `--workers`, `--engine`, `--json` and `--out`. Exit codes:
-0 done, 1 failed, 2 usage error, 130 interrupted.""",
+Data of some experiments, from packages:
+
+```
+python -m experiments embed --help           # CIFAR-10 and Quick Draw
+```
+
+Every command that makes runs takes `--help`, `--seed`, `--workers`, `--engine`, `--json` and
+`--out`. Exit codes: 0 done, 1 failed, 2 usage error, 130 interrupted.""",
 )
 
 

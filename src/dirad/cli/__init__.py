@@ -3,6 +3,7 @@
 from dirad.cli import (
     demo,
     export,
+    features,
     fit,
     inspection,
     learn,
@@ -16,6 +17,7 @@ __all__ = [
     "app",
     "demo",
     "export",
+    "features",
     "fit",
     "inspection",
     "learn",

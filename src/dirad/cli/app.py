@@ -40,6 +40,7 @@ dirad export model.dirad --to c -o model.h  # or onnx, python, formula, dot, svg
 dirad report model.dirad -o report.html     # one page to look at
 dirad fit day1.csv --target fault --continual
 dirad learn model.dirad day2.csv            # what was recognized, what was new
+dirad features pets --encoder net.onnx      # pictures become rows of features: features.npz
 ```
 
 See it work. Tables are printed, and written with pictures to a folder in `results`:
@@ -329,10 +330,11 @@ def _refusals() -> tuple[type[Exception], ...]:
     """Return the errors whose words are meant for users; asked for only where there is an error."""
     from dirad.datasets import DatasetMissing
     from dirad.engine import ClusterError
+    from dirad.images import ImageError
     from dirad.storage import ModelError
     from dirad.tables import TableError
 
-    return DatasetMissing, TableError, ModelError, ClusterError, ImportError
+    return DatasetMissing, TableError, ImageError, ModelError, ClusterError, ImportError
 
 
 def _stop_printing() -> None:
