@@ -16,7 +16,9 @@ from scipy.special import ndtr, ndtri
 from dirad.preval.buffer import UNLABELLED
 
 N_QUANTILES = 101  # kept per row
-MIN_GROUP_SAMPLES = 20  # held out; a smaller group is judged by all samples
+# Held out. Groups differ, so that a group judged by all samples would raise false alarms; ranks
+# among fewer than five tell next to nothing.
+MIN_GROUP_SAMPLES = 5
 MIN_TAIL_SAMPLES = 5  # held-out samples beyond a threshold on single samples
 MIN_LOG_SCORE_STD = 0.05  # of ln(score): no model claims to know it better
 TIE_TOLERANCE = 1e-9  # relative difference up to which two scores are tied
@@ -43,7 +45,7 @@ class ScoreSum(NamedTuple):
 class Calibration(NamedTuple):
     """The distribution of ln(score) on held-out samples, by group; L0's errors, by class.
 
-    Groups of few samples share a row, that of all samples.
+    Groups of few samples share a row: theirs together, or that of all samples if they are too few.
     """
 
     row: NDArray[np.int64]  # (groups,) the row that holds the distribution of each group
@@ -231,14 +233,12 @@ def calibrate(
     label_errors: Mapping[int, tuple[float, float]] | None = None,
 ) -> Calibration:
     """Return the calibration by ln(score) of held-out samples and their groups."""
-    counts = np.bincount(groups, minlength=n_groups)
-    parts = [
-        logs[groups == group] for group in range(n_groups) if counts[group] >= MIN_GROUP_SAMPLES
-    ]
-    large = counts >= MIN_GROUP_SAMPLES
+    large = np.bincount(groups, minlength=n_groups) >= MIN_GROUP_SAMPLES
+    parts = [logs[groups == group] for group in np.flatnonzero(large)]
     row = np.where(large, np.cumsum(large) - 1, len(parts))
     if len(parts) < n_groups:
-        parts.append(logs)
+        rest = logs[~large[groups]]
+        parts.append(rest if len(rest) >= MIN_GROUP_SAMPLES else logs)
     return Calibration(
         row,
         np.array([np.quantile(p, quantile_levels(len(p)), method="weibull") for p in parts]),

@@ -22,7 +22,7 @@ from dirad.preval.source_selection import forbid_neighbours
 RIDGE_DOUBLING_SAMPLES = 100  # samples of a cluster for which the ridge is doubled
 MIN_STATE_STD = 1e-3  # of a state: below, its mean predicts it well enough
 # An edge must explain this share of what is left of its target's variance; of few samples, more.
-LEAST_SHARE, LEAST_SHARE_TIMES_SAMPLES = 0.013, 1.0
+LEAST_SHARE, LEAST_SHARE_TIMES_SAMPLES = 0.006, 1.0
 
 
 class SharedData(NamedTuple):
