@@ -80,23 +80,31 @@ def test_letters_are_split_by_class_and_scaled_by_what_is_learned():
 
 
 def test_embedded_data_are_loaded_where_they_are_and_else_said_to_be_missing(monkeypatch):
-    name = "experiments.embeddings"
-    monkeypatch.setattr(data_sets.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(DatasetMissing, match="embeddings has no load_quickdraw"):
-        load_embedded("load_quickdraw", 100, 14)
-    module = ModuleType(name)
+    package = "experiments.embeddings"
+    find = data_sets.importlib.util
+    monkeypatch.setattr(find, "find_spec", lambda _: None)
+    with pytest.raises(DatasetMissing, match=f"load_quickdraw needs {package}"):
+        load_embedded("quickdraw", "load_quickdraw", 100, 14)
     some = clusters(3, 10, 4)
     loaders = {
-        "load_quickdraw": lambda n, size: (n, size),
-        "load_cifar_features": lambda: some._replace(X_train=6 * some.X_train),
+        "quickdraw": {"load_quickdraw": lambda n, size: (n, size)},
+        "cifar": {"load_cifar_features": lambda: some._replace(X_train=6 * some.X_train)},
     }
-    vars(module).update(loaders)
-    monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr(data_sets.importlib.util, "find_spec", lambda _: True)
+    for name, functions in loaders.items():
+        module = ModuleType(f"{package}.{name}")
+        vars(module).update(functions)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(find, "find_spec", lambda _: True)
     assert SPLITS["quickdraw"].load() == (100, 14)
-    np.testing.assert_allclose(load_features("load_cifar_features").X_train, some.X_train, 1e-6)
-    with pytest.raises(DatasetMissing, match="no load_nothing"):
-        load_embedded("load_nothing")
+    found = load_features("cifar", "load_cifar_features")
+    np.testing.assert_allclose(found.X_train, some.X_train, 1e-6)
+    np.testing.assert_allclose(found.X_test, some.X_test / 6, 1e-6)
+
+
+def test_a_task_has_as_many_classes_as_the_split_says(many):
+    stream = many.stream(0)
+    assert sorted(np.ravel(stream.classes)) == list(range(12))
+    assert [len(set(stream.y[stream.task == task])) for task in range(4)] == [3] * 4
 
 
 def test_peers_take_as_many_classes_as_there_are(many):

@@ -49,6 +49,6 @@ QUICKDRAW_FEATURES = Constants(
 )  # fmt: skip
 QUICKDRAW = Constants(
     qda=0.02, lda=0.2, least_noise=0.1, features_ridge=10.0, ranpac_ridge=1000.0,
-    randumb_width=0.5, fecam_shrinkage=(1.0, 1.0), pec_rate=0.03, online=ONLINE._replace(rate=1.0),
-    gdumb=GDUMB._replace(rate=0.001), joint=JOINT._replace(least=500),
+    fecam_shrinkage=(1.0, 1.0), online=ONLINE._replace(rate=1.0),
+    gdumb=GDUMB._replace(passes=10), joint=JOINT._replace(least=500),
 )  # fmt: skip

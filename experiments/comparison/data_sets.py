@@ -63,23 +63,21 @@ def load_letters() -> Dataset:
     return Dataset(X[fit], table.y[fit], X[held], table.y[held])
 
 
-def load_features(loader: str) -> Dataset:
+def load_features(module: str, loader: str, *arguments: int) -> Dataset:
     """Return features of a frozen network, in [0, 1]."""
-    data = load_embedded(loader)
+    data = load_embedded(module, loader, *arguments)
     return data._replace(
         X_train=data.X_train / np.float32(LARGEST_FEATURE),
         X_test=data.X_test / np.float32(LARGEST_FEATURE),
     )
 
 
-def load_embedded(loader: str, *arguments: int) -> Dataset:
-    """Return what a function of `experiments.embeddings` loads."""
-    name = "experiments.embeddings"
-    module = importlib.import_module(name) if importlib.util.find_spec(name) else None
-    load = getattr(module, loader, None)
-    if load is None:
-        raise DatasetMissing(f"{name} has no {loader}")
-    return load(*arguments)
+def load_embedded(module: str, loader: str, *arguments: int) -> Dataset:
+    """Return what a function of a module of `experiments.embeddings` loads."""
+    package = "experiments.embeddings"
+    if importlib.util.find_spec(package) is None:
+        raise DatasetMissing(f"{loader} needs {package}")
+    return getattr(importlib.import_module(f"{package}.{module}"), loader)(*arguments)
 
 
 SHORT = 100  # samples of a short task before ours may call a batch new
@@ -96,23 +94,24 @@ SPLITS: dict[str, Split] = {
     ),  # some 240 samples a task: fewer than other tasks have in two batches
     "letters": Split(
         "letters, 16 measures", load_letters, classes=26, tasks=13, per_task=960, batch_size=40,
-        begin=SHORT, constants=LETTERS,
+        begin=SHORT, constants=LETTERS, our_bytes=93_000,
     ),
     "cifar-10": Split(
-        "CIFAR-10, 1,280 features", partial(load_features, "load_cifar_features"),
+        "CIFAR-10, 1,280 features", partial(load_features, "cifar", "load_cifar_features"),
         per_task=10_000, input_bytes=FLOAT, constants=CIFAR,
     ),
     "cifar-10-10tasks": Split(
-        "CIFAR-10, 1,280 features, class by class", partial(load_features, "load_cifar_features"),
-        tasks=10, per_task=5000, input_bytes=FLOAT, constants=CIFAR,
+        "CIFAR-10, 1,280 features, class by class",
+        partial(load_features, "cifar", "load_cifar_features"), tasks=10, per_task=5000,
+        input_bytes=FLOAT, constants=CIFAR,
     ),
     "quickdraw": Split(
-        "Quick Draw, 14 × 14", partial(load_embedded, "load_quickdraw", 100, 14), classes=100,
-        tasks=20, per_task=400, batch_size=40, begin=SHORT, constants=QUICKDRAW,
+        "Quick Draw, 14 × 14", partial(load_embedded, "quickdraw", "load_quickdraw", 100, 14),
+        classes=100, tasks=20, per_task=400, batch_size=40, begin=SHORT, constants=QUICKDRAW,
     ),
     "quickdraw-features": Split(
-        "Quick Draw, 1,280 features", partial(load_features, "load_quickdraw_features"),
-        classes=100, tasks=20, per_task=400, batch_size=40, begin=SHORT, input_bytes=FLOAT,
-        constants=QUICKDRAW_FEATURES,
+        "Quick Draw, 1,280 features",
+        partial(load_features, "quickdraw", "load_quickdraw_features", 100), classes=100, tasks=20,
+        per_task=400, batch_size=40, begin=SHORT, input_bytes=FLOAT, constants=QUICKDRAW_FEATURES,
     ),
 }  # fmt: skip

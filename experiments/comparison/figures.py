@@ -85,8 +85,10 @@ def _name_best(axes: Axes, ends: list[tuple[float, str, str]], last: int) -> Non
     best = max((value for value, _, _ in shown), default=1.0)
     axes.set_ylim(max(low, min(0.6, best - 0.35)), 1.003)
     gap = (axes.get_ylim()[1] - axes.get_ylim()[0]) / 19
-    place = axes.get_ylim()[1]
+    bottom, place = axes.get_ylim()
     for value, method, colour in shown:
+        if value < bottom:
+            break
         place = min(value, place - gap)
         axes.annotate(
             f"{method}  {value:.3f}", (last, value), (1.024 * last, place), color=colour,

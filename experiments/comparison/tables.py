@@ -46,7 +46,8 @@ ACCURACY_NOTE = (
     "came; none for random weights, which a seed gives again. PEC is told how many "
     "samples of a class will come. Seconds: learning alone, one thread, other work beside it "
     "on the same processor, so that they tell the order of magnitude; GDumb and joint training "
-    "learn when they are asked, so their time is not in it. 'Ours (paper)' cannot become "
+    "learn when they are asked, so their time is not in it, nor that of models per class while "
+    "these keep their samples. 'Ours (paper)' cannot become "
     "stable within one pass: see the reproduction for its own protocol."
 )
 
