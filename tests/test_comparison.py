@@ -153,7 +153,7 @@ def test_all_tables_and_pictures(results):
     flat = [one for found in results.values() for one in found]
     found = {table.title: table for table in tables.sections(flat)}
     name = TINY.name
-    assert len(found[f"{name}: five tasks"].rows) == len(results) - 2 + 1
+    assert len(found[f"{name}: 3 tasks"].rows) == len(results) - 2 + 1
     assert len(found[f"{name}: detection and routing"].rows) == 5
     assert len(found[f"{name}: novelty of single samples"].rows) >= 4
     assert {row["batch"] for row in found["False alarms of the models above"].rows} >= {20}
@@ -258,7 +258,7 @@ def test_sizes_beside_one_another(results):
     by_size = [1, 6, 3, 20]
     assert [row["bytes"] for row in rows[:3]] == ["5", "60", "70"]
     assert rows[3]["method"] == "ours (default)"
-    assert len(found["Split-MNIST, 14 × 14: five tasks"].rows) == 2  # and EWC, driven
+    assert len(found["Split-MNIST, 14 × 14: 3 tasks"].rows) == 2  # and EWC, driven
     points = sized_points(done)
     assert [modes for _, _, modes in points] == by_size
     (axes,) = draw_sizes(*curves(done), "sizes", points).axes
@@ -290,7 +290,7 @@ def test_the_command(tmp_path, capsys):
     capsys.readouterr()
     assert command(["compare", "--data", "digits", "--parts", "alarms"]) == 2
     assert "--parts alarms has nothing to do on --data digits" in capsys.readouterr().err
-    assert command(["compare", "--data", "letters"]) == 2
-    assert "--data takes mnist, mnist-28, fashion-mnist, digits, not 'letters'" in (
-        capsys.readouterr().err
-    )
+    assert command(["compare", "--data", "numerals"]) == 2
+    told = capsys.readouterr().err
+    assert "--data takes mnist, mnist-28, fashion-mnist, digits, letters, " in told
+    assert "not 'numerals'" in told

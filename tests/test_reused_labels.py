@@ -5,7 +5,8 @@ import pytest
 
 from dirad.core.network import new_network
 from experiments.comparison import plan, tables
-from experiments.comparison.methods import METHODS, OUR_BYTES
+from experiments.comparison.data_sets import SPLITS
+from experiments.comparison.methods import METHODS
 from experiments.comparison.reused import (
     KINDS,
     METHODS_OF,
@@ -117,10 +118,10 @@ def test_bytes_of_peers_by_hand():
     X, y = load("digits").X_train[:300], load("digits").y_train[:300]
     replay = Replay(64, 10, 200)
     replay.learn(X, y)
-    assert peer_bytes(replay) == 4 * (65 * 100 + 101 * 10) + 200 * 65
+    assert peer_bytes(replay, 64) == 4 * (65 * 100 + 101 * 10) + 200 * 65
     ranpac = RanPAC(64, 100)
     ranpac.learn(X, y)
-    assert peer_bytes(ranpac) == 4 * (100 * 101 // 2 + 10 * 101)
+    assert peer_bytes(ranpac, 64) == 4 * (100 * 101 // 2 + 10 * 101)
 
 
 def test_our_bytes_are_numbers_indices_and_samples():
@@ -146,4 +147,4 @@ def test_prototypes_take_as_many_bytes_as_ours():
     peer = METHODS["k-means prototypes per class"](standard("digits"), 64, 0)
     peer.learn(stream.X, stream.y)
     peer.end()
-    assert peer_bytes(peer) == pytest.approx(OUR_BYTES["digits"], rel=0.1)
+    assert peer_bytes(peer, 64) == pytest.approx(SPLITS["digits"].our_bytes, rel=0.1)

@@ -14,11 +14,11 @@ from dirad.preval.choice import new_system
 from dirad.preval.decide import judge
 from dirad.preval.expert import Expert
 from dirad.preval.settings import PRESETS
-from experiments.comparison.methods import CLASSES
 from experiments.comparison.run import SIZES
 from experiments.comparison.scenario import load
 
 DATA = ("mnist", "fashion-mnist")
+CLASSES = 10  # of each of them
 SHOWN = 2000  # samples of two classes that each model learns from
 SETS = ("training", "test")
 

@@ -68,8 +68,8 @@ def draw_tasks(accuracies: Mapping[str, NDArray], title: str) -> Figure:
         axes.set_xlabel("tasks seen")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.spines[["top", "right"]].set_visible(False)
-    close.set_xlim(0.9, last + 2.1)
-    close.set_xticks(range(1, last + 1))
+    close.set_xlim(0.9, 1.42 * last)  # room for names
+    close.set_xticks(range(1, last + 1, 1 + last // 11))
     close.spines["bottom"].set_bounds(1, last)
     whole.set_ylabel("test accuracy over all classes seen")
     whole.set_title("all methods", loc="left", fontsize=10)
@@ -82,13 +82,16 @@ def _name_best(axes: Axes, ends: list[tuple[float, str, str]], last: int) -> Non
     """Show the range of the named methods, and write their names beside their ends."""
     shown = sorted((end for end in ends if end[1] in NAMED), reverse=True)
     low = min((value for value, _, _ in shown), default=0.8) - 0.02
-    axes.set_ylim(max(low, 0.6), 1.003)
+    best = max((value for value, _, _ in shown), default=1.0)
+    axes.set_ylim(max(low, min(0.6, best - 0.35)), 1.003)
     gap = (axes.get_ylim()[1] - axes.get_ylim()[0]) / 19
-    place = axes.get_ylim()[1]
+    bottom, place = axes.get_ylim()
     for value, method, colour in shown:
+        if value < bottom:
+            break
         place = min(value, place - gap)
         axes.annotate(
-            f"{method}  {value:.3f}", (last, value), (last + 0.12, place), color=colour,
+            f"{method}  {value:.3f}", (last, value), (1.024 * last, place), color=colour,
             va="center", fontsize=8.5, annotation_clip=False,
             fontweight="bold" if method == OURS else "normal",
         )  # fmt: skip

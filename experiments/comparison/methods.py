@@ -22,7 +22,6 @@ from experiments.peers import (
     ClassGaussians,
     FeCAM,
     FineTuned,
-    Gaussian,
     GDumb,
     HoeffdingTree,
     Joint,
@@ -34,21 +33,13 @@ from experiments.peers import (
     Replay,
     StreamingLDA,
     TaskGaussians,
+    fit_autoencoder,
     fit_mixture,
     fit_prototypes,
 )
 
-CLASSES = 10
 MEMORY = 10_000  # samples that replay and GDumb keep: as many as our buffer holds
 SMALL_MEMORY = 500
-# What ours keeps after five tasks, as measured in one order: so much prototypes may take.
-OUR_BYTES = {
-    "mnist": 1_031_000,
-    "mnist-28": 6_538_000,
-    "fashion-mnist": 1_607_000,
-    "digits": 29_500,
-}
-SMALL_BEGIN = 100  # samples of a task before ours may call a batch new, on small digits
 
 
 def settings_for(scenario: Scenario, preset: str = "default", **changes: Any) -> Settings:
@@ -56,8 +47,8 @@ def settings_for(scenario: Scenario, preset: str = "default", **changes: Any) ->
     chosen = PRESETS[preset].replace(**changes)
     if preset == "default":
         l0 = chosen.l0.replace(batch_size=scenario.batch_size)
-        if scenario.data == "digits":  # of which a task has 230: said in the table
-            chosen = chosen.replace(begin=min(chosen.begin, SMALL_BEGIN))
+        if scenario.split.begin is not None:  # tasks are short: said in the table
+            chosen = chosen.replace(begin=min(chosen.begin, scenario.split.begin))
         return chosen.replace(l0=l0)
     size = min(scenario.batch_size, chosen.l0.batch_size)
     return chosen.replace(
@@ -69,7 +60,7 @@ class Ours:
     """A system of models; told nothing but samples and labels."""
 
     def __init__(self, scenario: Scenario, n_inputs: int, seed: int, settings: Settings) -> None:
-        self.system = new_system(n_inputs, CLASSES, settings, seed=seed, threads=1)
+        self.system = new_system(n_inputs, scenario.n_classes, settings, seed=seed, threads=1)
         # The paper's batches are smaller: how many of them make one of the scenario's.
         self.batches = scenario.batch_size / settings.l0.batch_size
 
@@ -125,11 +116,7 @@ class QDA(ClassGaussians):
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """Return the negative log-density under the likeliest class."""
-        every = [
-            Gaussian(moments, self.shrinkage).neg_log_density(X)
-            for moments in self.classes.values()
-        ]
-        return np.min(every, axis=0)
+        return np.min([self.gaussian(label).neg_log_density(X) for label in self.classes], axis=0)
 
 
 class Perceptron(FineTuned):
@@ -143,9 +130,9 @@ class Perceptron(FineTuned):
 class ToldEWC(EWC):
     """EWC that is told where each task ends."""
 
-    def __init__(self, n_inputs: int, per_task: int, batch_size: int, seed: int) -> None:
-        super().__init__(n_inputs, CLASSES, seed=seed)
-        self.every = per_task // batch_size
+    def __init__(self, scenario: Scenario, n_inputs: int, seed: int) -> None:
+        super().__init__(n_inputs, scenario.n_classes, seed=seed)
+        self.every = scenario.per_task // scenario.batch_size
         self.batches = 0
 
     def learn(self, X: NDArray, y: NDArray) -> None:
@@ -174,21 +161,68 @@ class Watched:
         self.batches += 1
 
 
-def adwin_on_errors(n_inputs: int, seed: int) -> Watched:
+def adwin_on_errors(scenario: Scenario, n_inputs: int, seed: int) -> Watched:
     """ADWIN on the errors of the fine-tuned perceptron, before it learns each batch."""
-    learner = FineTuned(n_inputs, CLASSES, seed=seed)
+    learner = FineTuned(n_inputs, scenario.n_classes, scenario.constants.online, seed)
     return Watched(lambda X, y: (learner.predict(X) != y).astype(float), learner)
 
 
-def class_samples(scenario: Scenario) -> int:
-    """Return about how many samples of a class a stream of two classes a task shows."""
-    return scenario.per_task // 2
+def gaussian_per_task(scenario: Scenario, n_inputs: int, seed: int) -> TaskGaussianRouter:
+    """Return the peer that detects tasks; it has an opinion after half a short task."""
+    warm_up = min(1000, scenario.per_task // 2)
+    return TaskGaussianRouter(n_inputs, scenario.constants.task, warm_up=warm_up)
+
+
+def fecam(scenario: Scenario, n_inputs: int, seed: int) -> FeCAM:
+    """Return FeCAM with the constants of a data set."""
+    chosen = scenario.constants
+    return FeCAM(n_inputs, chosen.fecam_shrinkage, chosen.fecam_power)
+
+
+def pec(scenario: Scenario, n_inputs: int, seed: int) -> PEC:
+    """Return PEC, which is told about how many samples of a class the stream shows."""
+    expected = scenario.per_task // scenario.classes_per_task
+    return PEC(n_inputs, expected, scenario.constants.pec_rate, seed=seed)
+
+
+def ranpac(n_features: int, scenario: Scenario, n_inputs: int, seed: int) -> RanPAC:
+    """Return RanPAC with the constants of a data set."""
+    return RanPAC(n_inputs, n_features, scenario.constants.ranpac_ridge, seed=seed)
+
+
+def randumb(n_features: int, scenario: Scenario, n_inputs: int, seed: int) -> RanDumb:
+    """Return RanDumb with the constants of a data set."""
+    return RanDumb(n_inputs, n_features, width=scenario.constants.randumb_width, seed=seed)
+
+
+def factor_analysers(scenario: Scenario, n_inputs: int, seed: int) -> ModelPerClass:
+    """Return a mixture of factor analysers of each class."""
+    fit = partial(fit_mixture, least_noise=scenario.constants.least_noise)
+    return ModelPerClass(n_inputs, fit, seed=seed)
+
+
+def autoencoders(scenario: Scenario, n_inputs: int, seed: int) -> ModelPerClass:
+    """Return a variational autoencoder of each class."""
+    fit = partial(fit_autoencoder, variance=scenario.constants.vae_variance)
+    return ModelPerClass(n_inputs, fit, seed=seed)
 
 
 def prototypes(scenario: Scenario, n_inputs: int, seed: int) -> ModelPerClass:
     """Return k-means prototypes of each class, as many as take our bytes."""
-    n = max(1, OUR_BYTES[scenario.data] // (CLASSES * NUMBER * n_inputs))
+    ours = scenario.split.our_bytes
+    assert ours is not None  # see `plan.methods_on`
+    n = max(1, ours // (scenario.n_classes * NUMBER * n_inputs))
     return ModelPerClass(n_inputs, partial(fit_prototypes, n_prototypes=n), seed=seed)
+
+
+def replay(memory: int, scenario: Scenario, n_inputs: int, seed: int) -> Replay:
+    """Return replay from a memory of so many samples."""
+    return Replay(n_inputs, scenario.n_classes, memory, scenario.constants.online, seed)
+
+
+def gdumb(memory: int, scenario: Scenario, n_inputs: int, seed: int) -> GDumb:
+    """Return GDumb with a memory of so many samples."""
+    return GDumb(n_inputs, scenario.n_classes, memory, scenario.constants.gdumb, seed)
 
 
 Builder = Callable[[Scenario, int, int], Any]  # scenario, inputs, seed
@@ -196,36 +230,37 @@ Builder = Callable[[Scenario, int, int], Any]  # scenario, inputs, seed
 METHODS: dict[str, Builder] = {
     "ours (default)": lambda s, n, seed: Ours(s, n, seed, settings_for(s)),
     "ours (paper)": lambda s, n, seed: Ours(s, n, seed, settings_for(s, "paper")),
-    "Gaussian per task": lambda s, n, seed: TaskGaussianRouter(
-        n, warm_up=min(1000, s.per_task // 2)
-    ),
-    "QDA: Gaussian per class": lambda s, n, seed: QDA(n),
-    "streaming LDA": lambda s, n, seed: StreamingLDA(n),
+    "Gaussian per task": gaussian_per_task,
+    "QDA: Gaussian per class": lambda s, n, seed: QDA(n, s.constants.qda),
+    "streaming LDA": lambda s, n, seed: StreamingLDA(n, s.constants.lda),
     "nearest class mean": lambda s, n, seed: NearestMean(n),
-    "random features + ridge": lambda s, n, seed: RandomFeatures(n, seed=seed),
-    "RanPAC, 1,000 features": lambda s, n, seed: RanPAC(n, 1000, seed=seed),
-    "RanPAC, 5,000 features": lambda s, n, seed: RanPAC(n, 5000, seed=seed),
-    "RanDumb, 1,000 features": lambda s, n, seed: RanDumb(n, 1000, seed=seed),
-    "RanDumb, 5,000 features": lambda s, n, seed: RanDumb(n, 5000, seed=seed),
-    "FeCAM": lambda s, n, seed: FeCAM(n),
-    "PEC": lambda s, n, seed: PEC(n, class_samples(s), seed=seed),
-    "factor analysers per class": lambda s, n, seed: ModelPerClass(n, fit_mixture, seed=seed),
+    "random features + ridge": lambda s, n, seed: RandomFeatures(
+        n, penalty=s.constants.features_ridge, seed=seed
+    ),
+    "RanPAC, 1,000 features": partial(ranpac, 1000),
+    "RanPAC, 5,000 features": partial(ranpac, 5000),
+    "RanDumb, 1,000 features": partial(randumb, 1000),
+    "RanDumb, 5,000 features": partial(randumb, 5000),
+    "FeCAM": fecam,
+    "PEC": pec,
+    "factor analysers per class": factor_analysers,
+    "VAE per class": autoencoders,
     "k-means prototypes per class": prototypes,
-    "fine-tuned MLP": lambda s, n, seed: Perceptron(n, CLASSES, seed=seed),
-    "EWC, told": lambda s, n, seed: ToldEWC(n, s.per_task, s.batch_size, seed),
-    "replay, 10,000 samples": lambda s, n, seed: Replay(n, CLASSES, MEMORY, seed=seed),
-    "replay, 500 samples": lambda s, n, seed: Replay(n, CLASSES, SMALL_MEMORY, seed=seed),
-    "GDumb, 10,000 samples": lambda s, n, seed: GDumb(n, CLASSES, MEMORY, seed=seed),
-    "GDumb, 500 samples": lambda s, n, seed: GDumb(n, CLASSES, SMALL_MEMORY, seed=seed),
+    "fine-tuned MLP": lambda s, n, seed: Perceptron(n, s.n_classes, s.constants.online, seed),
+    "EWC, told": ToldEWC,
+    "replay, 10,000 samples": partial(replay, MEMORY),
+    "replay, 500 samples": partial(replay, SMALL_MEMORY),
+    "GDumb, 10,000 samples": partial(gdumb, MEMORY),
+    "GDumb, 500 samples": partial(gdumb, SMALL_MEMORY),
     "Hoeffding tree": lambda s, n, seed: HoeffdingTree(),
-    "joint training, MLP": lambda s, n, seed: Joint(n, CLASSES, seed=seed),
-    "ADWIN on errors": lambda s, n, seed: adwin_on_errors(n, seed),
+    "joint training, MLP": lambda s, n, seed: Joint(n, s.n_classes, s.constants.joint, seed),
+    "ADWIN on errors": adwin_on_errors,
     "ADWIN on inputs": lambda s, n, seed: Watched(lambda X, y: X.mean(axis=1)),
 }
 # Some 70 · 10¹² operations and 5 GB a stream: half an hour on one core. Only in the part `wide`.
 WIDE: dict[str, Builder] = {
-    "RanPAC, 25,000 features": lambda s, n, seed: RanPAC(n, 25_000, seed=seed),
-    "RanDumb, 25,000 features": lambda s, n, seed: RanDumb(n, 25_000, seed=seed),
+    "RanPAC, 25,000 features": partial(ranpac, 25_000),
+    "RanDumb, 25,000 features": partial(randumb, 25_000),
 }
 DRIVEN = "EWC, driven by our detection"  # runs beside ours, whose reports it follows
 NEEDS_RIVER = ("Hoeffding tree", "ADWIN on errors", "ADWIN on inputs")

@@ -11,7 +11,7 @@ from experiments.comparison.curves import BLANK, Row, both, detected, mean_bytes
 from experiments.comparison.plan import ABLATIONS, LARGE_ABLATIONS, OURS, SIZED
 from experiments.comparison.reused import DETECTING, Reused
 from experiments.comparison.run import Result
-from experiments.comparison.scenario import Scenario
+from experiments.comparison.scenario import standard
 from experiments.metrics import final_accuracy
 
 ABLATION_NAMES = (*ABLATIONS, *(name for name in LARGE_ABLATIONS if name not in ABLATIONS))
@@ -140,7 +140,7 @@ def reused_table(runs: Sequence[Reused]) -> Section:
         missed = f"{sum(one.missed for one in some)}/{sum(one.changes for one in some)}"
         rows.append(
             {
-                "data": Scenario(data).name,
+                "data": standard(data).name,
                 "stream": kind,
                 "method": method,
                 "final accuracy": both([one.accuracy for one in some]),

@@ -79,7 +79,8 @@ def measure_reused(kind: str, data: str, method: str, order: int) -> Reused:
     by_batch = (purity(tasks, found), mutual_information(tasks, found)) if detects else (NAN, NAN)
     return Reused(
         kind, data, method, order, answers, changes, missed if detects else changes,
-        models_of(learner), *by_batch, purity_test, nmi_test, bytes_of(learner), seconds,
+        models_of(learner), *by_batch, purity_test, nmi_test,
+        bytes_of(learner, scenario, stream.X.shape[1]), seconds,
     )  # fmt: skip
 
 

@@ -14,7 +14,6 @@ from dirad.preval.decide import judge
 from dirad.preval.expert import Expert
 from dirad.streams.kinds import Stream
 from experiments.comparison.methods import (
-    CLASSES,
     DRIVEN,
     METHODS,
     WIDE,
@@ -77,7 +76,9 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
         learner = (METHODS | WIDE)[method](scenario, n_inputs, order)
     else:
         learner = Ours(scenario, n_inputs, order, settings_for(scenario, **changes))
-    driven = Driven(n_inputs, order) if method == "ours (default)" and changes is None else None
+    driven = None
+    if method == "ours (default)" and changes is None:
+        driven = Driven(n_inputs, scenario.n_classes, order)
     start = time.perf_counter()
     R, R_driven, novelty, testing, beside = [], [], (NAN, NAN), 0.0, 0.0
     for task in range(scenario.tasks):
@@ -103,7 +104,7 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
     route = routing(learner, stream)
     result = Result(
         scenario, order, method, R, list(getattr(learner, "opened", [])), models_of(learner),
-        *route, *novelty, getattr(learner, "n_stored", 0), bytes_of(learner),
+        *route, *novelty, getattr(learner, "n_stored", 0), bytes_of(learner, scenario, n_inputs),
         getattr(learner, "n_samples_stored", 0), seconds, p_values(learner, scenario, order),
         sizes(learner),
     )  # fmt: skip
@@ -119,7 +120,7 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
                 R_driven,
                 driven.told,
                 stored=driven.n_stored,
-                n_bytes=peer_bytes(driven),
+                n_bytes=bytes_of(driven, scenario, n_inputs),
                 samples=driven.n_samples_stored,
                 seconds=seconds + beside,
             ),
@@ -134,8 +135,8 @@ def _batches(scenario: Scenario) -> int:
 class Driven(EWC):
     """EWC that is told of a new task by our reports, as `dirad.watch` gives them."""
 
-    def __init__(self, n_inputs: int, seed: int) -> None:
-        super().__init__(n_inputs, CLASSES, seed=seed)
+    def __init__(self, n_inputs: int, n_classes: int, seed: int) -> None:
+        super().__init__(n_inputs, n_classes, seed=seed)
         self.at = 0  # the task at hand
         self.told: list[int] = []
 
@@ -207,9 +208,12 @@ def routing(learner: Any, stream: Stream) -> tuple[float, float, float]:
     )
 
 
-def bytes_of(learner: Any) -> int:
+def bytes_of(learner: Any, scenario: Scenario, n_inputs: int) -> int:
     """Return what a method keeps, in bytes."""
-    return system_bytes(learner.system) if isinstance(learner, Ours) else peer_bytes(learner)
+    each = scenario.split.input_bytes
+    if isinstance(learner, Ours):
+        return system_bytes(learner.system, each)
+    return peer_bytes(learner, n_inputs, each)
 
 
 def models_of(learner: Any) -> int:

@@ -1,4 +1,4 @@
-"""What is compared on: a data set whose classes come two by two, in eight random orders."""
+"""What is compared on: a data set whose classes come a few at a time, in random orders."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -6,10 +6,10 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.datasets import Dataset, load_fashion_mnist, load_mnist, small_digits
+from dirad.datasets import Dataset
 from dirad.streams.kinds import Stream, abrupt
-
-DATA = ("mnist", "mnist-28", "fashion-mnist", "digits")
+from experiments.comparison.constants import Constants
+from experiments.comparison.data_sets import SPLITS, Split
 
 
 @dataclass(frozen=True)
@@ -24,33 +24,46 @@ class Scenario:
     @property
     def name(self) -> str:
         """How tables call it."""
-        return {
-            "mnist": "Split-MNIST, 14 × 14",
-            "mnist-28": "Split-MNIST, 28 × 28",
-            "fashion-mnist": "Split-Fashion-MNIST, 14 × 14",
-            "digits": "scikit-learn's digits, 8 × 8",
-        }[self.data]
+        return self.split.title
+
+    @property
+    def split(self) -> Split:
+        """What is known of the data set."""
+        return SPLITS[self.data]
+
+    @property
+    def constants(self) -> Constants:
+        """Constants of peers for the data set."""
+        return self.split.constants
+
+    @property
+    def n_classes(self) -> int:
+        """Classes of the data set: labels are below it."""
+        return self.split.classes
+
+    @property
+    def classes_per_task(self) -> int:
+        """Classes of each task."""
+        return self.split.classes_per_task
 
     def stream(self, order: int) -> Stream:
         """Return the stream in one order of classes."""
-        return abrupt(load(self.data), self.tasks, self.per_task, self.batch_size, order)
+        return abrupt(
+            load(self.data), self.tasks, self.per_task, self.batch_size, order,
+            classes_per_task=self.classes_per_task,
+        )  # fmt: skip
 
 
 def standard(data: str) -> Scenario:
     """Return the scenario of a data set."""
-    if data == "digits":  # some 240 samples a task: fewer than other tasks have in two batches
-        return Scenario(data, per_task=230, batch_size=23)
-    return Scenario(data)
+    split = SPLITS[data]
+    return Scenario(data, split.tasks, split.per_task, split.batch_size)
 
 
 @cache
 def load(data: str) -> Dataset:
     """Return a data set by its name."""
-    if data == "digits":
-        return small_digits()
-    if data == "fashion-mnist":
-        return load_fashion_mnist(14)
-    return load_mnist(28 if data == "mnist-28" else 14)
+    return SPLITS[data].load()
 
 
 def unseen(scenario: Scenario, order: int, task: int) -> NDArray[np.float32]:

@@ -1,8 +1,9 @@
 """What a method keeps when a stream is over, in bytes.
 
 - A learned number takes 4 bytes, whatever precision the program computes with.
-- A sample that is kept as it came takes one byte per input and one for its label where that is
-  kept: inputs are images. Our own buffer is counted in the same way.
+- A sample that is kept as it came takes one byte per input where inputs are pixels or small
+  integers, 4 where they are features, and one for its label where that is kept. Our own buffer is
+  counted in the same way.
 - Random weights that a seed gives again take nothing.
 - Of a sparse network each edge takes 4 bytes and the index of its source, in the order of the terms
   that edges enter; each term takes its number of edges. An index takes 1, 2 or 4 bytes, as the
@@ -26,15 +27,16 @@ from dirad.preval.system import System
 NUMBER = 4  # bytes
 
 
-def peer_bytes(peer: Any) -> int:
-    """Return what a peer keeps, in bytes."""
-    integers = getattr(peer, "n_integers", 0)
-    numbers = getattr(peer, "n_stored", 0) - integers - getattr(peer, "n_reproducible", 0)
-    return NUMBER * numbers + integers
+def peer_bytes(peer: Any, n_inputs: int, input_bytes: int = 1) -> int:
+    """Return what a peer keeps, in bytes; an input of a sample takes `input_bytes`."""
+    kept = getattr(peer, "n_integers", 0)  # inputs and labels of samples
+    inputs = getattr(peer, "n_samples_stored", 0) * n_inputs
+    numbers = getattr(peer, "n_stored", 0) - kept - getattr(peer, "n_reproducible", 0)
+    return NUMBER * numbers + input_bytes * inputs + (kept - inputs)
 
 
-def system_bytes(system: ContinualSystem) -> int:
-    """Return what a system of ours keeps, in bytes."""
+def system_bytes(system: ContinualSystem, input_bytes: int = 1) -> int:
+    """Return what a system of ours keeps, in bytes; an input of a sample takes `input_bytes`."""
     total = NUMBER * system.n_parameters
     models = system.models
     if isinstance(system, System):  # models may be built on removed ones
@@ -46,7 +48,7 @@ def system_bytes(system: ContinualSystem) -> int:
         elif isinstance(model.l1, L1Training):
             total += sum(edge_index_bytes(path.network) for path in model.l1.pathways)
         if isinstance(model, Learner):
-            total += len(model.buffer) * (model.network.n_inputs + 1)
+            total += len(model.buffer) * (model.network.n_inputs * input_bytes + 1)
     return total
 
 

@@ -5,6 +5,7 @@ A peer takes batches (`learn`), answers samples (`predict`), and says how many n
 is told where a task ends, except by a call of `EWC.new_task`.
 """
 
+from experiments.peers.autoencoder import fit_autoencoder
 from experiments.peers.class_models import ModelPerClass
 from experiments.peers.factor_analysers import fit_mixture
 from experiments.peers.fecam import FeCAM
@@ -49,6 +50,7 @@ __all__ = [
     "StreamingLDA",
     "TaskGaussians",
     "Training",
+    "fit_autoencoder",
     "fit_mixture",
     "fit_prototypes",
 ]

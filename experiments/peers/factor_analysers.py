@@ -58,6 +58,7 @@ def from_clusters(
 ) -> Mixture:
     """Return the principal components of each cluster as its factors."""
     n = max(1, min(n_components, len(X) // LEAST_SAMPLES))
+    n_factors = min(n_factors, X.shape[1] - 1)  # one direction at least is left for the noise
     seed = int(rng.integers(2**31))
     cluster = KMeans(n, max_iter=20, random_state=seed).fit_predict(X)
     shares, means, loadings, noises = [], [], [], []

@@ -104,12 +104,19 @@ class ClassGaussians(_ClassMoments):
 
     def __init__(self, n_inputs: int, shrinkage: float = 0.05) -> None:
         super().__init__(n_inputs, shrinkage)
+        self._factored: dict[int, tuple[int, Gaussian]] = {}  # with the samples of the class then
+
+    def gaussian(self, label: int) -> Gaussian:
+        """Return the Gaussian of a class; it is factored once for the samples so far."""
+        n, known = self._factored.get(label, (-1, None))
+        if known is None or n != self.classes[label].n:
+            known = Gaussian(self.classes[label], self.shrinkage)
+            self._factored[label] = self.classes[label].n, known
+        return known
 
     def predict(self, X: NDArray) -> NDArray:
         labels = list(self.classes)
-        found = [
-            Gaussian(self.classes[label], self.shrinkage).neg_log_density(X) for label in labels
-        ]
+        found = [self.gaussian(label).neg_log_density(X) for label in labels]
         return np.array(labels)[np.argmin(found, axis=0)]
 
     @property
@@ -263,6 +270,7 @@ class _Task:
             float
         ] = []  # of the negative log-density, before each batch was learned
         self.X, self.y = np.zeros((0, n_inputs)), np.zeros(0, np.int64)
+        self.first = -1  # label of the first sample: the answer while there is no other class
         self.answer: LogisticRegression | None = None
         self._gaussian: tuple[int, Gaussian] | None = None
 
@@ -275,6 +283,8 @@ class _Task:
         if self.moments.n >= early:
             value = float(self.gaussian(shrinkage).neg_log_density(X).mean())
             self.batch_means = [*self.batch_means[-49:], value]
+        if self.moments.n == 0:
+            self.first = int(y[0])
         self.moments.add(X)
         room = fitted_on - self.moments.n + len(X)
         if room > 0:
@@ -300,10 +310,10 @@ class _Task:
         if self.answer is None and len(self.X):
             self._fit()
         if self.answer is None:
-            return np.full(len(X), self.y[0] if len(self.y) else -1)
+            return np.full(len(X), self.first)
         return np.asarray(self.answer.predict(X))
 
     @property
     def n_stored(self) -> int:
         total = self.moments.n_stored + self.X.size
-        return total if self.answer is None else total + self.answer.coef_.size
+        return total + (self.first >= 0 if self.answer is None else self.answer.coef_.size)
