@@ -21,6 +21,7 @@ from dirad.preval.source_selection import forbid_neighbours
 
 RIDGE_DOUBLING_SAMPLES = 100  # samples of a cluster for which the ridge is doubled
 MIN_STATE_STD = 1e-3  # of a state: below, its mean predicts it well enough
+MAX_CLUSTER_EDGES = 6400  # of many inputs, each is predicted by fewer
 # An edge must explain this share of what is left of its target's variance; of few samples, more.
 LEAST_SHARE, LEAST_SHARE_TIMES_SAMPLES = 0.006, 1.0
 
@@ -82,7 +83,7 @@ def _fit_cluster(
     allowed = shared.allowed & varied & varied[targets][:, None]
     forbid_neighbours(allowed, covariance, shared.n_inputs, settings.near)
     ridge = settings.ridge * (1.0 + RIDGE_DOUBLING_SAMPLES / n)
-    most = settings.l1.max_edges
+    most = min(settings.l1.max_edges, max(MAX_CLUSTER_EDGES // max(shared.n_inputs, 1), 1))
     least = max(LEAST_SHARE, LEAST_SHARE_TIMES_SAMPLES / n)
     sources, weights = forward_regression(covariance, targets, allowed, most, ridge, least)
     bias = mean[targets] - (weights * mean[sources]).sum(axis=1)
