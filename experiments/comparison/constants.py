@@ -44,8 +44,9 @@ CIFAR = Constants(
     fecam_shrinkage=(1.0, 1.0), gdumb=GDUMB._replace(passes=10), joint=JOINT._replace(least=0),
 )  # fmt: skip
 QUICKDRAW_FEATURES = Constants(
-    qda=0.01, lda=0.002, ranpac_ridge=1000.0, randumb_width=0.1, fecam_shrinkage=(3.0, 3.0),
-    gdumb=GDUMB._replace(rate=0.001), joint=JOINT._replace(least=0),
+    qda=0.01, lda=0.002, least_noise=0.005, ranpac_ridge=1000.0, randumb_width=0.1,
+    fecam_shrinkage=(3.0, 3.0), pec_rate=0.03, gdumb=GDUMB._replace(rate=0.001),
+    joint=JOINT._replace(least=0),
 )  # fmt: skip
 QUICKDRAW = Constants(
     qda=0.02, lda=0.2, least_noise=0.1, features_ridge=10.0, ranpac_ridge=1000.0,
