@@ -78,6 +78,7 @@ PEERS = (
 CODE = (
     *COMPARISON, "experiments.metrics", "experiments.baselines.perceptron",
     "dirad.demo.baselines", *(f"experiments.peers.{name}" for name in PEERS),
+    "experiments.embeddings.cifar", "experiments.embeddings.quickdraw",
 )  # fmt: skip
 REUSED_CODE = (*CODE, *STREAM_CODE, "experiments.comparison.reused")
 

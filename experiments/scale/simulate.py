@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dirad.preval.sparse_regression import MAX_MATRIX, TARGETS_AT_ONCE
-
 from dirad.core.network import EDGE
+from dirad.core.sparse_regression import MAX_MATRIX
 from dirad.preval.preselection import EXPERTS_PER_SAMPLE
 from dirad.preval.settings import PRESETS
 from experiments.scale.growth import Row
@@ -108,11 +107,6 @@ def holds(modes: int = 2 * PRESETS["default"].modes) -> list[Hold]:
             "who may predict whom: masks of pairs",
             lambda n: 3.0 * n * n,
             "targets are independent: a shard holds the rows of its own",
-        ),
-        Hold(
-            "factors of some targets",
-            lambda n: DOUBLE * TARGETS_AT_ONCE * PRESETS["default"].l1.max_edges * n,
-            "fewer targets at once",
         ),
         Hold(
             f"buffer of {buffer:,} samples",

@@ -31,6 +31,8 @@ def forbid_neighbours(
         correlation = shared / deviation[some, None] / deviation
         correlation[np.arange(len(some)), some] = -1.0
         count = np.minimum(most, np.count_nonzero(correlation > by_chance, axis=1) // 2)
-        closest = np.argsort(-correlation, axis=1, kind="stable")[:, :most]
+        closest = np.argpartition(-correlation, most - 1, axis=1)[:, :most]
+        ranked = np.argsort(-np.take_along_axis(correlation, closest, axis=1), axis=1)
+        closest = np.take_along_axis(closest, ranked, axis=1)
         rows, ranks = np.nonzero(np.arange(most) < count[:, None])
         allowed[some[rows], closest[rows, ranks]] = False
