@@ -76,6 +76,20 @@ def test_a_small_group_is_judged_by_all_samples():
     )
 
 
+def test_samples_that_were_fitted_are_known_when_they_come_again():
+    rng = np.random.default_rng(0)
+    calibration = calibrate(rng.normal(size=400), np.zeros(400, int), 1)._replace(fitted=-0.5)
+
+    def z(mean):
+        batch = mean + rng.normal(size=300)
+        return calibration.z(calibration.score_sum(batch, np.zeros(300, int)))
+
+    assert z(-0.3) == 0.0  # some of them are fitted samples, others new
+    assert z(-0.5) == pytest.approx(0.0, abs=3)
+    assert z(-1.5) < -8  # far more usual than any sample of the task
+    assert z(1.0) > 8
+
+
 @pytest.mark.parametrize("n_held", [20, 50, 125, 500])
 def test_normal_scores_of_known_samples_have_deviation_one(n_held):
     """However few are held out: a deviation of 1.07 would raise 0.064 alarms instead of 0.05."""

@@ -56,11 +56,13 @@ class Calibration(NamedTuple):
     # By class: wrong answers and held-out samples of the class. By RARE_CLASS_KEY: samples of
     # classes that are not frequent, and all samples that were learned from.
     label_errors: Mapping[int, tuple[float, float]]
+    fitted: float = 0.0  # mean normal score of samples that the model was fitted to: 0 or lower
 
     @property
     def n_stored(self) -> int:
         """Numbers kept."""
-        return self.row.size + self.quantiles.size + 3 * len(self.mean) + 3 * len(self.label_errors)
+        rows = 3 * len(self.mean) + self.quantiles.size
+        return self.row.size + rows + 3 * len(self.label_errors) + 1
 
     def normal_scores(self, logs: NDArray, groups: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the quantile of each ln(score) among the held-out ones, as a normal score."""
@@ -107,8 +109,14 @@ class Calibration(NamedTuple):
         return float(np.sqrt(np.sum(share**2 * (1.0 / rows[here] + 1.0 / self.samples[here]))))
 
     def z(self, scores: ScoreSum) -> float:
-        """Return the z statistic of the mean normal score: standard normal for known samples."""
-        return scores.total / scores.n / self.standard_error_of_mean(scores.rows)
+        """Return the z statistic of the mean normal score: standard normal for known samples.
+
+        Samples that the model was fitted to have lower errors, and may come again: as long as the
+        mean is between theirs and that of new samples, it is as expected.
+        """
+        mean = scores.total / scores.n
+        expected = min(max(mean, self.fitted), 0.0)
+        return (mean - expected) / self.standard_error_of_mean(scores.rows)
 
     @property
     def n_labelled(self) -> float:

@@ -29,6 +29,7 @@ from dirad.preval.validation import ErrorStats, error_stats, prediction_error
 
 STEPS_AT_ONCE = 1000  # of training, when a model is finished at once
 MIN_HELD_OUT = 20  # samples without which a learner is not calibrated
+FITTED_SCORE_SAMPLES = 300  # fitted samples whose mean score is computed
 REFIT_FACTOR = 2.0  # times as many samples, for which L1 is fitted again
 AnyPredictor = Predictor | LinearInputPredictor
 
@@ -202,6 +203,8 @@ class Learner:
         counts = label_errors_by_class(wrong, y, self._taught_labels)
         n_groups = max(len(self.l0.classes), 1)
         calibration = calibrate(scores.log_error, scores.group, n_groups, counts)
+        if self.buffer.held_out.any():
+            calibration = calibration._replace(fitted=self._fitted_score(evaluator, calibration))
         return Expert(
             self.number,
             self.seed,
@@ -212,6 +215,14 @@ class Learner:
             self.inherited,
             self.base,
         )
+
+    def _fitted_score(self, evaluator: Evaluator, calibration: Calibration) -> float:
+        """Return the mean normal score of samples that were fitted; at most 0."""
+        rows = np.flatnonzero(~self.buffer.held_out)
+        rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), FITTED_SCORE_SAMPLES), dtype=int)]
+        scores = evaluator.evaluate(self.buffer.X[rows])
+        mean = calibration.normal_scores(scores.log_error, scores.group).mean()
+        return min(float(mean), 0.0)
 
     def _fitted_predictor(self, network: Network, threads: int) -> AnyPredictor:
         """Return L1, or the ridge regression or mean that takes its place in an ablation."""

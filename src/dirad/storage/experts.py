@@ -210,6 +210,7 @@ def check_calibration(calibration: Calibration) -> None:
     must((np.diff(calibration.quantiles, axis=1) >= 0).all(), "quantiles do not rise")
     positive = (calibration.deviation > 0).all() and (calibration.samples > 0).all()
     must(positive, "a row has no samples")
+    must(calibration.fitted <= 0, "fitted samples are less usual than new ones")
     for wrong, n in calibration.label_errors.values():
         must(0 <= wrong <= n < float("inf"), "it counts more errors than answers")
 
@@ -232,6 +233,7 @@ CALIBRATION = Object(
         "deviation": Array(REAL, "rows"),
         "samples": Array(INT, "rows"),
         "label_errors": Dictionary(Int(), Row(Real(), Real())),
+        "fitted": Real(),
     },
     check_calibration,
 )

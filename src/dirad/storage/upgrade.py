@@ -1,7 +1,8 @@
 """Older model files, brought into the present layout before unpacking.
 
 Formats 1 and 2 are of dirad 0.1. Networks of format 3 have no encoding of missing values and
-categories. Up to format 4, learners had a linear predictor in place of an interim expert.
+categories. Up to format 4, learners had a linear predictor in place of an interim expert; up to
+format 5, calibrations did not tell the scores of fitted samples.
 """
 
 from dataclasses import asdict
@@ -20,7 +21,19 @@ def upgraded(description: Tree) -> Tree:
         description = {**description, "tree": {**description["tree"], "encoding_": None}}
     if description["version"] < 5 and description["model"] == "PREVALClassifier":
         description = _with_interim_experts(description)
+    if description["version"] < 6:
+        description = _with_fitted_scores(description)
     return description
+
+
+def _with_fitted_scores(packed: Any) -> Any:
+    """Return a description whose calibrations expect the same scores of fitted and new samples."""
+    if isinstance(packed, list):
+        return [_with_fitted_scores(one) for one in packed]
+    if not isinstance(packed, dict):
+        return packed
+    new = {name: _with_fitted_scores(value) for name, value in packed.items()}
+    return {**new, "fitted": 0.0} if "quantiles" in new and "label_errors" in new else new
 
 
 def _with_interim_experts(description: Tree) -> Tree:
