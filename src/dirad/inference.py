@@ -66,9 +66,10 @@ def weight_matrices(first: int, step: Step) -> list[csr_array]:
 
 def _computed(step: Block, matrices: list[csr_array], before: NDArray) -> NDArray[np.float64]:
     """Return the values of a block: (rows, samples). No formula overflows for large sums."""
-    z, *more = (matrix @ before for matrix in matrices)
-    for values, sums in zip((z, *more), step.sums, strict=True):
+    products: list[NDArray] = [matrix @ before for matrix in matrices]
+    for values, sums in zip(products, step.sums, strict=True):
         values += sums.bias[:, None]
+    z, *more = products
     c = step.constant[:, None]
     match step.transfer:
         case Transfer.LOGISTIC:
