@@ -9,7 +9,7 @@ from scipy.stats import binom, kstest
 from dirad.core.compose import compose_gated, index_gated_parts
 from dirad.inference import Builder, evaluate, respond
 from dirad.preval.buffer import UNLABELLED, Buffer
-from dirad.preval.calibration import calibrate, sidak, two_sided
+from dirad.preval.calibration import calibrate, sidak
 from dirad.preval.clusters import find_clusters
 from dirad.preval.input_units import CommonInputUnits
 from dirad.preval.learner import new_learner
@@ -35,7 +35,7 @@ def p_values(size, n_held=400, runs=300, n_groups=2):
         held, groups = draw(n_held)
         calibration = calibrate(np.log(held), groups, n_groups)
         batch, groups = draw(size)
-        found.append(two_sided(calibration.z(calibration.score_sum(np.log(batch), groups))))
+        found.append(calibration.p_value(calibration.score_sum(np.log(batch), groups)))
     return np.array(found)
 
 
@@ -80,14 +80,24 @@ def test_samples_that_were_fitted_are_known_when_they_come_again():
     rng = np.random.default_rng(0)
     calibration = calibrate(rng.normal(size=400), np.zeros(400, int), 1)._replace(fitted=-0.5)
 
-    def z(mean):
+    def p_value(mean):
         batch = mean + rng.normal(size=300)
-        return calibration.z(calibration.score_sum(batch, np.zeros(300, int)))
+        return calibration.p_value(calibration.score_sum(batch, np.zeros(300, int)))
 
-    assert z(-0.3) == 0.0  # some of them are fitted samples, others new
-    assert z(-0.5) == pytest.approx(0.0, abs=3)
-    assert z(-1.5) < -8  # far more usual than any sample of the task
-    assert z(1.0) > 8
+    assert p_value(-0.3) > 0.5  # some of them are fitted samples, others new
+    assert p_value(-0.5) > 0.05
+    assert p_value(-1.5) < 1e-10  # far more usual than any sample of the task
+    assert p_value(1.0) < 1e-10
+
+
+@pytest.mark.parametrize("fitted", [0.0, -0.1, -1.0])
+def test_p_values_are_uniform_however_low_the_scores_of_fitted_samples(fitted):
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(1000):
+        known = calibrate(rng.normal(size=300), np.zeros(300, int), 1)._replace(fitted=fitted)
+        found.append(known.p_value(known.score_sum(rng.normal(size=100), np.zeros(100, int))))
+    assert kstest(found, "uniform").pvalue > 0.001
 
 
 @pytest.mark.parametrize("n_held", [20, 50, 125, 500])
@@ -137,7 +147,7 @@ def test_scores_that_are_equal_raise_no_alarm(values):
         rng = np.random.default_rng(seed)
         held, batch = rng.integers(0, values, 200) * 0.7, rng.integers(0, values, 50) * 0.7
         calibration = calibrate(held, np.zeros(200, int), 1)
-        alarms += two_sided(calibration.z(calibration.score_sum(batch, np.zeros(50, int)))) < 0.05
+        alarms += calibration.p_value(calibration.score_sum(batch, np.zeros(50, int))) < 0.05
     assert alarms <= binom.ppf(0.999, 1000, 0.05)
 
 
@@ -148,9 +158,7 @@ def test_many_small_groups_are_judged_as_one():
         rng = np.random.default_rng(seed)
         held, batch = rng.normal(size=100), rng.normal(size=200)
         calibration = calibrate(held, rng.integers(0, 33, 100), 33)
-        alarms += (
-            two_sided(calibration.z(calibration.score_sum(batch, rng.integers(0, 33, 200)))) < 0.05
-        )
+        alarms += calibration.p_value(calibration.score_sum(batch, rng.integers(0, 33, 200))) < 0.05
     few, many = binom.ppf([0.001, 0.999], 1000, 0.05)
     assert few <= alarms <= many
 

@@ -109,14 +109,19 @@ class Calibration(NamedTuple):
         return float(np.sqrt(np.sum(share**2 * (1.0 / rows[here] + 1.0 / self.samples[here]))))
 
     def z(self, scores: ScoreSum) -> float:
-        """Return the z statistic of the mean normal score: standard normal for known samples.
+        """Return the z statistic of the mean normal score: standard normal for new samples."""
+        return scores.total / scores.n / self.standard_error_of_mean(scores.rows)
 
-        Samples that the model was fitted to have lower errors, and may come again: as long as the
-        mean is between theirs and that of new samples, it is as expected.
+    def p_value(self, scores: ScoreSum) -> float:
+        """Return the p-value of a mean normal score: uniform for new samples of the known task.
+
+        Samples that the model was fitted to have lower errors, and may come again. So a mean is
+        unusual by as much as it lies above that of new samples, or below that of fitted ones; the
+        p-value is the probability that the mean of new samples is at least as unusual.
         """
-        mean = scores.total / scores.n
-        expected = min(max(mean, self.fitted), 0.0)
-        return (mean - expected) / self.standard_error_of_mean(scores.rows)
+        z, fitted = self.z(scores), self.fitted / self.standard_error_of_mean(scores.rows)
+        unusual = max(z, fitted - z)
+        return min(float(ndtr(-unusual) + ndtr(fitted - unusual)), 1.0)
 
     @property
     def n_labelled(self) -> float:
@@ -255,15 +260,6 @@ def calibrate(
         np.array([len(part) for part in parts], np.int64),
         dict(label_errors or {}),
     )
-
-
-def two_sided(z: float) -> float:
-    """Return the two-sided p-value of a standard normal statistic.
-
-    >>> round(two_sided(-1.96), 3)
-    0.05
-    """
-    return float(2.0 * ndtr(-abs(z)))
 
 
 def sidak(p: float, n: int = 2) -> float:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dirad.preval.buffer import UNLABELLED
-from dirad.preval.calibration import Calibration, ScoreSum, sidak, two_sided
+from dirad.preval.calibration import Calibration, ScoreSum, sidak
 from dirad.preval.events import Verdict
 from dirad.preval.expert import PHASE_STABLE, Expert, Scores
 from dirad.preval.learner import Learner
@@ -83,7 +83,7 @@ def judge(model: Model, X: NDArray, y: NDArray[np.int64] | None = None) -> Judge
     calibration = model.calibration_with_labels if labelled.any() else model.calibration
     wrong = model.label_errors(scores.label, y)
     total = calibration.score_sum(scores.log_error, scores.group)
-    p = p_inputs = two_sided(calibration.z(total))
+    p = p_inputs = calibration.p_value(total)
     p_labels = float("nan")
     if labelled.any():
         # A finished model that learned no class does not know what labels mean.

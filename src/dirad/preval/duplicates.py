@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dirad.preval.buffer import UNLABELLED, Buffer
-from dirad.preval.calibration import ScoreSum, two_sided
+from dirad.preval.calibration import ScoreSum
 from dirad.preval.decide import Judgement, Model, judge
 from dirad.preval.expert import Expert
 
@@ -78,4 +78,4 @@ class Agreement:
 
 def is_usual(judgement: Judgement, scores: ScoreSum) -> bool:
     """Are so many samples, together, usual for the model?"""
-    return two_sided(judgement.model.calibration.z(scores)) >= MIN_P_VALUE
+    return judgement.model.calibration.p_value(scores) >= MIN_P_VALUE
