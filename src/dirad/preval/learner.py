@@ -30,7 +30,7 @@ from dirad.preval.validation import ErrorStats, error_stats, prediction_error
 STEPS_AT_ONCE = 1000  # of training, when a model is finished at once
 MIN_HELD_OUT = 20  # samples without which a learner is not calibrated
 FITTED_SCORE_SAMPLES = 300  # fitted samples whose mean score is computed
-REFIT_FACTOR = 2.5  # times as many samples, for which L1 is fitted again
+REFIT_FACTOR = 2.0  # times as many samples, for which L1 is fitted again
 AnyPredictor = Predictor | LinearInputPredictor
 
 
