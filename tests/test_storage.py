@@ -136,6 +136,19 @@ def test_waiting_samples_and_late_labels_survive(tmp_path):
     assert np.array_equal(models[0].predict_proba(X), models[1].predict_proba(X))
 
 
+def test_a_class_that_l0_learns_before_the_model_answers_it(tmp_path):
+    """L0 gets an output for a rare class at once; the interim expert at its next fit."""
+    X, y = samples(0, 400)
+    y[390:392] = 7
+    model = PREVALClassifier(**PREVAL | {"batch_size": 10}).partial_fit(X, y)
+    learner = model._state.system.adapting
+    assert len(learner.l0.classes) > len(learner.classes)
+    back = stored(model, tmp_path)
+    for one in (model, back):
+        one.partial_fit(*samples(0, 200, seed=1)).finish()
+    assert packed(back) == packed(model)
+
+
 @pytest.mark.parametrize("fraction", [0.0, 0.3])
 def test_a_fit_stopped_at_any_steps_ends_in_the_same_network(tmp_path, fraction):
     options = QUICK | {"validation_fraction": fraction, "random_state": 1}

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from dirad.core.network import Network
 from dirad.preval.buffer import Buffer
 from dirad.preval.calibration import ScoreSum
 from dirad.preval.choice import ContinualSystem
 from dirad.preval.duplicates import Agreement
 from dirad.preval.events import KNOWN, LEARNING, MIXED, NEW, Journal, ModelEvent, Report
-from dirad.preval.expert import PHASE_STABLE, Expert
+from dirad.preval.expert import Expert
 from dirad.preval.l0 import L0Training
 from dirad.preval.learner import Learner
 from dirad.preval.linear_predictor import LinearInputPredictor
@@ -72,11 +73,16 @@ L0_TRAINING = Object(
 )
 
 
-def check_outputs(model: Any, first: int) -> None:
-    """Refuse a model whose outputs are not its classes, or whose L1 belongs to another L0."""
-    must(len(set(model.classes)) == len(model.classes), "a class is there twice")
-    must(model.network.n_outputs == first + len(model.classes), "outputs and classes differ")
-    if model.l1 is not None and model.phase == PHASE_STABLE:
+def check_outputs(network: Network, first: int, classes: Sequence[int]) -> None:
+    """Refuse a network whose outputs are not the classes."""
+    must(len(set(classes)) == len(classes), "a class is there twice")
+    must(network.n_outputs == first + len(classes), "outputs and classes differ")
+
+
+def check_stable(model: Expert | PaperExpert, first: int) -> None:
+    """Refuse a finished model whose outputs are not its classes, or whose L1 is of another L0."""
+    check_outputs(model.network, first, model.classes)
+    if model.l1 is not None:
         counts = model.l1.states.network.counts
         must(np.array_equal(counts, model.network.counts), "L1 belongs to another L0")
 
@@ -84,7 +90,7 @@ def check_outputs(model: Any, first: int) -> None:
 def check_expert(model: Expert) -> None:
     """Refuse an expert that could not answer."""
     evaluator, inputs = model.evaluator, model.network.n_inputs
-    check_outputs(model, evaluator.first_output)
+    check_stable(model, evaluator.first_output)
     must(len(evaluator.scaling.offset) == inputs, "the inputs differ in number")
     unit = evaluator.units.unit if evaluator.units.is_known else np.zeros(0)
     must(len(unit) == inputs and (unit > 0).all(), "an input has no unit")
@@ -105,7 +111,7 @@ def check_expert(model: Expert) -> None:
 def check_learner(model: Learner) -> None:
     """Refuse a learner that could not go on."""
     inputs = model.network.n_inputs
-    check_outputs(model, model.l0.first_output)
+    check_outputs(model.network, model.l0.first_output, model.l0.classes)
     must(len(model.scaling.offset) == inputs == model.buffer.X.shape[1],
          "the inputs differ in number")  # fmt: skip
     must(model.base is None or model.base.network.n_inputs == inputs, "its base has other inputs")
@@ -167,7 +173,7 @@ PAPER_MODEL: dict[str, Codec] = {
 
 def check_paper_expert(model: PaperExpert) -> None:
     """Refuse an expert that could not answer."""
-    check_outputs(model, 0)
+    check_stable(model, 0)
     must(model.temperature > 0, "the temperature is not positive")
     must(len(model.error_stats.mean) == len(model.l1.targets), "errors of other nodes are known")
     must(model.l1.network is not None or not len(model.l1.targets), "L1 has no network")
@@ -192,7 +198,7 @@ PAPER_LEARNER = Object(
         "last": Row(Array(REAL, "samples", "inputs"), Array(INT, "samples")),
         "l1": Maybe(L1_TRAINING),
     },
-    lambda model: check_outputs(model, 0),
+    lambda model: check_outputs(model.network, 0, model.classes),
 )
 
 
