@@ -157,7 +157,7 @@ def test_what_tables_say_of_a_data_set(many):
     assert "were chosen for this data set" in tables.accuracy_note(standard("letters"))
     brief = Result(plan.BRIEF[2], 0, "ours (default)", [[0.5] * 5] * 5)
     full = Result(standard("cifar-10"), 0, "ours (default)", [[0.5] * 5] * 5)
-    assert brief.scenario.per_task == full.scenario.per_task  # told apart all the same
+    assert brief.scenario.per_task == full.scenario.per_task  # yet in different tables
     titles = [table.title for table in tables.sections([brief, full])]
     assert "CIFAR-10, 1,280 features: five tasks" in titles
     assert "Tasks that are seen briefly" in titles

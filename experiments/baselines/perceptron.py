@@ -1,5 +1,6 @@
 """A multilayer perceptron with one hidden layer of rectifiers, and its gradient."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,11 +32,18 @@ def start(n_inputs: int, n_hidden: int, n_outputs: int, rng: np.random.Generator
 def blank(n_inputs: int, n_hidden: int, n_outputs: int) -> MLP:
     """Return a network of zeros."""
     shapes = [(n_inputs, n_hidden), (n_hidden, n_outputs), (n_hidden,), (n_outputs,)]
+    values, (W, V, b, c) = zeros_with_views(shapes)
+    return MLP(values, W, V, b, c, W.size + V.size)
+
+
+def zeros_with_views(
+    shapes: Sequence[tuple[int, ...]],
+) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:
+    """Return an array of zeros, and views of its parts, one of each shape."""
     ends = np.cumsum([np.prod(shape) for shape in shapes])
-    values = np.zeros(ends[-1], dtype=np.float32)
-    parts = np.split(values, ends[:-1])  # views
-    W, V, b, c = (part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
-    return MLP(values, W, V, b, c, int(ends[1]))
+    values = np.zeros(ends[-1], np.float32)
+    parts = np.split(values, ends[:-1])
+    return values, [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def hidden(network: MLP, X: Array) -> Array:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
 from dirad.demo.baselines import adam
+from experiments.baselines.perceptron import zeros_with_views
 
 DRAW_SEED = 0  # of the draws for a score, which are the same for all samples and classes
 MOST_AT_ONCE = 2_500_000  # numbers in one array while samples are scored
@@ -120,11 +121,7 @@ def blank(n_inputs: int, n_hidden: int, n_latent: int) -> Net:
         (n_inputs, n_hidden), (n_hidden,), (n_hidden, 2 * n_latent), (2 * n_latent,),
         (n_latent, n_hidden), (n_hidden,), (n_hidden, n_inputs), (n_inputs,),
     ]  # fmt: skip
-    ends = np.cumsum([np.prod(shape) for shape in shapes])
-    values = np.zeros(ends[-1], np.float32)
-    views = (
-        part.reshape(shape) for part, shape in zip(np.split(values, ends[:-1]), shapes, strict=True)
-    )
+    values, views = zeros_with_views(shapes)
     return Net(values, *views)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dirad.demo.baselines import adam
+from experiments.baselines.perceptron import zeros_with_views
 
 RATE = 0.01
 HIDDEN, TEACHER_HIDDEN, OUTPUTS = 10, 5000, 99
@@ -38,11 +39,7 @@ class Net(NamedTuple):
 def blank(n_inputs: int, n_hidden: int, n_outputs: int) -> Net:
     """Return a network of zeros."""
     shapes = [(n_inputs, n_hidden), *[(n_hidden,)] * 3, (n_hidden, n_outputs), (n_outputs,)]
-    ends = np.cumsum([np.prod(shape) for shape in shapes])
-    values = np.zeros(ends[-1], np.float32)
-    views = (
-        part.reshape(shape) for part, shape in zip(np.split(values, ends[:-1]), shapes, strict=True)
-    )
+    values, views = zeros_with_views(shapes)
     return Net(values, *views)
 
 

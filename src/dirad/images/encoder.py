@@ -19,7 +19,7 @@ UNCHANGED = ((0.0,), (1.0,))
 LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue: ITU-R 601-2, as in Pillow
 LARGEST_BYTE = np.float32(255)
 INPUT_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
-VERSION = 1  # raise it where a change here alters features: old ones are then computed anew
+VERSION = 1  # of this module: raise it when features change, so that cached ones are not used
 
 
 @dataclass(frozen=True)
