@@ -21,6 +21,7 @@ OPTIONS = (  # of PREVALClassifier that are settings of the same name
     "T_SV",
     "epsilon_IS",
     "false_alarms",
+    "false_alarms_per",
     "buffer_size",
     "begin",
     "steps_per_batch",

@@ -51,7 +51,7 @@ class Scores(NamedTuple):
     label: NDArray[np.int64]  # the most probable class, or UNLABELLED where there is none
     probabilities: NDArray[np.float64]  # (samples, classes of the model)
 
-    def of(self, chosen: NDArray) -> "Scores":
+    def of(self, chosen: NDArray | slice) -> "Scores":
         """Return the scores of some of the samples."""
         return Scores(
             self.score[chosen],

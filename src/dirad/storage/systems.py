@@ -11,14 +11,23 @@ from dirad.preval.buffer import Buffer
 from dirad.preval.calibration import ScoreSum
 from dirad.preval.choice import ContinualSystem
 from dirad.preval.duplicates import Agreement
-from dirad.preval.events import KNOWN, LEARNING, MIXED, NEW, Journal, ModelEvent, Report
+from dirad.preval.events import (
+    KNOWN,
+    LEARNING,
+    MIXED,
+    NEW,
+    UNDECIDED,
+    Journal,
+    ModelEvent,
+    Report,
+)
 from dirad.preval.expert import Expert
 from dirad.preval.l0 import L0Training
 from dirad.preval.learner import Learner
 from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.paper import PaperSystem
 from dirad.preval.paper_model import PaperExpert, PaperLearner
-from dirad.preval.system import System
+from dirad.preval.system import Batch, System
 from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Plain, Real, Text
 from dirad.storage.composites import (
     Dictionary,
@@ -226,7 +235,7 @@ class Events(Codec):
 class Reports(Codec):
     """What was said of every batch, as arrays."""
 
-    WORDS = (LEARNING, KNOWN, MIXED, NEW)
+    WORDS = (LEARNING, KNOWN, MIXED, NEW, UNDECIDED)
 
     def pack(self, value: Sequence[Report], store: ArrayStore, path: str) -> dict:
         numbers = [(one.batch, self.WORDS.index(one.kind), one.model) for one in value]
@@ -278,6 +287,9 @@ SYSTEM_FIELDS: dict[str, Codec] = {
 }
 SCORE_SUM = Object(ScoreSum, {"total": Real(), "rows": Array(INT, "rows")})
 AGREEMENT = Object(Agreement, {"pairs": Dictionary(Row(COUNT, COUNT), Row(SCORE_SUM, SCORE_SUM))})
+BATCH = Object(
+    Batch, {"X": Array(REAL, "samples", "inputs"), "y": Array(INT, "samples"), "first": COUNT}
+)
 OUR_SYSTEM = Object(
     without_init(System),
     SYSTEM_FIELDS
@@ -286,6 +298,8 @@ OUR_SYSTEM = Object(
         "units": UNITS,
         "agreement": AGREEMENT,
         "last_used": Dictionary(COUNT, COUNT),
+        "undecided": Maybe(BATCH),
+        "recent": List(Row(Array(REAL, "samples", "inputs"), Array(INT, "samples"))),
     },
     check_system,
 )
