@@ -7,7 +7,7 @@ model knows go to that model, the others to a new one.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ class Judgement(NamedTuple):
     verdict: Verdict
     label_errors: NDArray[np.bool_]  # which labels differ from the predicted ones
     calibration: Calibration  # by which wrong answers are tested
-    in_doubt: bool = False  # is it known only if samples of the task depend on each other?
+    in_doubt: bool = False  # is it unusual unless samples of the task depend on each other?
 
     @property
     def score_sum(self) -> ScoreSum:
@@ -92,13 +92,14 @@ def judge(
     y: NDArray[np.int64] | None = None,
     false_alarms: float | None = None,
     *,
-    may_wait: bool = True,
+    undecided: NDArray | None = None,
+    may_doubt: bool = True,
 ) -> Judgement:
     """Evaluate a batch by one model, and test it against the model's held-out samples.
 
     `false_alarms` is the rate for this batch; by default that of the first batch of a stream. With
-    `may_wait`, what is unusual to a model in training may show instead that samples of its task
-    depend on each other.
+    `may_doubt`, what is unusual to a model in training may show instead that samples of its task
+    depend on each other; `undecided` are the inputs of the batch before, if it was.
     """
     scores = model.evaluate(X)
     settings = model.settings
@@ -107,11 +108,12 @@ def judge(
     wrong = model.label_errors(scores.label, y)
     rate = settings.batch_rate(0) if false_alarms is None else false_alarms
     result = tested(model, calibration, scores, wrong, y, rate)
-    if may_wait and isinstance(model, Learner) and not result.verdict.validated:
-        memory = model.memory_with(X)
+    if may_doubt and isinstance(model, Learner) and not result.verdict.validated:
+        memory = model.memory_with(X, undecided)
         if memory != calibration.memory:
             result = tested(model, calibration._replace(memory=memory), scores, wrong, y, rate)
-            result = result._replace(in_doubt=result.verdict.validated)
+            in_doubt = calibration.memory.independent or result.verdict.validated
+            result = result._replace(in_doubt=in_doubt)
     return result
 
 
@@ -144,22 +146,24 @@ def judge_all(
     latest: int | None,
     false_alarms: float,
     *,
-    may_wait: bool = True,
+    undecided: NDArray | None = None,
+    may_doubt: bool = True,
 ) -> list[Judgement]:
     """Return what models say of a batch, oldest first; `latest` took the last one.
 
     As long as the model in use knows what it sees, only those that may be its duplicates are asked
     too.
     """
+    doubt: dict[str, Any] = {"undecided": undecided, "may_doubt": may_doubt}
     in_use = next((one for one in models if one.number == latest), None)
     found: dict[int, Judgement] = {}
     if in_use is not None:
-        found[in_use.number] = judge(in_use, X, y, false_alarms, may_wait=may_wait)
+        found[in_use.number] = judge(in_use, X, y, false_alarms, **doubt)
         if found[in_use.number].verdict.validated:
             models = [one for one in models if set(one.classes) == set(in_use.classes)]
     for one in models:
         if one is not in_use:
-            found[one.number] = judge(one, X, y, false_alarms, may_wait=may_wait)
+            found[one.number] = judge(one, X, y, false_alarms, **doubt)
     return [found[one.number] for one in models]
 
 
@@ -179,12 +183,13 @@ def decide(
     """
     if not judgements:
         return NoneCalibrated()
+    in_use = next((one for one in judgements if one.model.number == latest), None)
+    if may_wait and in_use is not None and in_use.in_doubt:
+        return Undecided(in_use.model.number, in_use.verdict.p)
     known = [one.verdict for one in judgements if one.verdict.validated]
     if known:
         # The model in use is kept as long as it knows what it sees.
         best = max(known, key=lambda v: (v.model == latest, v.p))
-        if may_wait and any(one.in_doubt for one in judgements if one.verdict is best):
-            return Undecided(best.model, best.p)
         return Known(best.model, best.p)
     if not settings.labels_in_detection:
         y = np.full(len(y), UNLABELLED)
@@ -194,7 +199,6 @@ def decide(
         return SomeNew(np.full(len(y), closest), np.ones(len(y), bool), p)
     rate = settings.batch_rate(0) if false_alarms is None else false_alarms
     result = split(one_per_group(judgements), y, rate, judgements)
-    in_use = next((one for one in judgements if one.model.number == latest), None)
     if in_use is None or isinstance(result, Mixed):
         return result
     return unless_a_burst(result, in_use, y, may_wait=may_wait)

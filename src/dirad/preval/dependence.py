@@ -6,7 +6,7 @@ first-order autoregression with coefficient φ.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,17 +42,19 @@ class Memory(NamedTuple):
         return 1 if self.independent else min(max(math.ceil(needed), 1), MAX_BATCHES)
 
 
-def autocorrelation_time(X: NDArray, before: int = 0, significance: float = SIGNIFICANCE) -> float:
+def autocorrelation_time(
+    X: NDArray, steps: Sequence[int] = (), significance: float = SIGNIFICANCE
+) -> float:
     """Return τ of the column of X that remembers longest; 1 if nothing shows dependence.
 
     The rows of X are in time order. Besides the values, how far they are from their mean is looked
-    at: bursts change the spread alone. A step after so many rows as there are `before` does not
-    count. `significance` is the probability that independent samples are taken for dependent.
+    at: bursts change the spread alone. Steps at the rows named do not count. `significance` is the
+    probability that independent samples are taken for dependent.
     """
     if len(X) < MIN_BLOCKS:
         return 1.0
-    values = standardized(X, before)
-    values = np.hstack([values, standardized(np.abs(values), before)])
+    values = standardized(X, steps)
+    values = np.hstack([values, standardized(np.abs(values), steps)])
     n_lengths = int(np.log2(len(X) / MIN_BLOCKS)) + 1
     limit = float(ndtri(1.0 - significance / max(values.shape[1] * n_lengths, 1)))
     tau = np.ones(values.shape[1])
@@ -76,22 +78,36 @@ def autocorrelation_time(X: NDArray, before: int = 0, significance: float = SIGN
     return max(float(tau.max(initial=1.0)), 1.0)
 
 
-def standardized(X: NDArray, before: int) -> NDArray[np.float64]:
+def standardized(X: NDArray, steps: Sequence[int]) -> NDArray[np.float64]:
     """Return the columns that vary most, standardized; extreme values are made less extreme.
 
-    The rows before and after a possible step are centred by themselves.
+    The rows between steps are centred by themselves.
     """
-    X = centred(X, np.median, before)
+    X = centred(X, np.median, steps)
     X = X[:, np.sort(np.argsort(-X.std(axis=0), kind="stable")[:MAX_COLUMNS])]
     scale = np.median(np.abs(X), axis=0) * MAD_TO_STD
     scale = np.where(scale > 0, scale, np.maximum(X.std(axis=0), np.finfo(float).tiny))
-    X = centred(np.clip(X / scale, -CLIP, CLIP), np.mean, before)
+    X = centred(np.clip(X / scale, -CLIP, CLIP), np.mean, steps)
     spread = X.std(axis=0)
     varied = spread > MIN_SPREAD
     return X[:, varied] / spread[varied]
 
 
-def centred(X: NDArray, center: Callable[..., NDArray], before: int) -> NDArray[np.float64]:
-    """Return X without the center of its rows, of those before and after a step each."""
-    parts = [part for part in (X[:before], X[before:]) if len(part)]
+def largest_step(X: NDArray) -> int:
+    """Return the row of X at which its means change most, by least squares.
+
+    >>> largest_step(np.array([[0.0], [0.1], [0.0], [5.0], [5.1]]))
+    3
+    """
+    X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), np.finfo(float).tiny)
+    rows = np.arange(1, len(X))[:, None]
+    gain = np.cumsum(X, axis=0)[:-1] ** 2 / (rows * (len(X) - rows))
+    return int(gain.sum(axis=1).argmax()) + 1 if len(gain) else 0
+
+
+def centred(
+    X: NDArray, center: Callable[..., NDArray], steps: Sequence[int]
+) -> NDArray[np.float64]:
+    """Return X without the center of its rows, of those between steps each."""
+    parts = [part for part in np.split(X, steps) if len(part)]
     return np.concatenate([part - center(part, axis=0) for part in parts])

@@ -16,7 +16,7 @@ from dirad.history import History
 from dirad.inference import respond
 from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT, UNLABELLED, Buffer
 from dirad.preval.calibration import MIN_CLASS_SHARE, Calibration, calibrate, label_errors_by_class
-from dirad.preval.dependence import Memory, autocorrelation_time
+from dirad.preval.dependence import Memory, autocorrelation_time, largest_step
 from dirad.preval.exact_l1 import fit_exact_l1
 from dirad.preval.expert import GROWING_L0, Evaluator, Expert, Scores, model_text
 from dirad.preval.input_units import CommonInputUnits, InputScaling, fit_scaling
@@ -240,13 +240,17 @@ class Learner:
             autocorrelation_time(losses[:, None]),
         )
 
-    def memory_with(self, X: NDArray) -> Memory:
+    def memory_with(self, X: NDArray, undecided: NDArray | None = None) -> Memory:
         """Return the autocorrelation times of the task if X, which comes next, belongs to it.
 
-        A step between the samples at hand and X does not count: it would show another task.
+        A step between the samples at hand and X does not count: it would show another task. With a
+        batch in between that is undecided, that step may lie anywhere in it.
         """
-        both = np.concatenate([self.buffer.X, X])
-        tau = autocorrelation_time(both, len(self.buffer), SIGNIFICANCE_OF_DOUBT)
+        n = len(self.buffer)
+        between = X[:0] if undecided is None else undecided
+        samples = np.concatenate([self.buffer.X, between, X])
+        steps = [n] if undecided is None else [n, n + largest_step(undecided)]
+        tau = autocorrelation_time(samples, steps, SIGNIFICANCE_OF_DOUBT)
         known = self.calibration.memory
         if known.independent:
             return Memory(tau, tau, tau)

@@ -175,8 +175,9 @@ class System:
         y = np.concatenate([*(y for _, y in recent), batch.y])
         rate = self.false_alarms
         judgements = decide.judge_all(
-            self._models_for_batch(batch.X), X, y, self.latest, rate, may_wait=may_wait
-        )
+            self._models_for_batch(batch.X), X, y, self.latest, rate,
+            undecided=None if self.undecided is None else self.undecided.X, may_doubt=may_wait,
+        )  # fmt: skip
         may_wait = may_wait and self.undecided is None
         return judgements, decide.decide(
             judgements, batch.y, self.settings, self.latest, false_alarms=rate, may_wait=may_wait
