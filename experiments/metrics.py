@@ -108,7 +108,7 @@ def kappa_temporal(accuracy: float, no_change: float) -> float:
     Žliobaitė et al. (2015), "Evaluation methods and decision theory for classification of streaming
     data with temporal dependence". NaN where the label never changes.
 
-    >>> kappa_temporal(0.95, 0.9)
+    >>> kappa_temporal(0.75, 0.5)
     0.5
     """
     return (accuracy - no_change) / (1 - no_change) if no_change < 1 else float("nan")
