@@ -25,7 +25,7 @@ DETAIL_NOTE = (
     "batch is over. Where labels repeat, few can reach it. Alarms: batches that ours called new or "
     "mixed. Kilobytes: of the pickled learner, with all that it needs to go on; of models: of the "
     "numbers in our models, 8 bytes each. Time: of the processor, to predict and learn a sample; "
-    f"ratio: to that of the {FOREST}."
+    f"ratio: to that of the {FOREST}. A busy machine lengthens it: let nothing else run beside."
 )
 COURSE_NOTE = "Accuracy, or RMSE, in each tenth of the stream, mean over seeds."
 DATA_NOTE = (
@@ -88,13 +88,13 @@ def detail_table(runs: Sequence[Run]) -> Section:
                     "stream": stream,
                     "method": method,
                     "score": spread((one.score for one in own), _digits(stream)),
-                    "Kappa temporal": spread((one.kappa for one in own), 3, "–"),
+                    "Kappa temporal": spread((one.kappa for one in own), 3, "–").replace("-", "−"),
                     "alarms": _count(own, lambda one: one.alarms),
                     "models opened": _count(own, lambda one: one.opened),
                     "models left": _count(own, lambda one: one.models),
                     "kilobytes": f"{mean(one.pickled for one in own) / 1000:,.1f}",
                     "of models": _count(own, lambda one: (one.model_bytes or 0) / 1000),
-                    "ms per sample": f"{_milliseconds(own):.3g}",
+                    "ms per sample": f"{_milliseconds(own):.4f}",
                     "ratio": _ratio(own, of(runs, stream, FOREST)),
                 }
             )
