@@ -102,6 +102,18 @@ def novelty_fpr95(known: ArrayLike, new: ArrayLike) -> float:
     return float(false_rate[np.argmax(true_rate >= 0.95)])
 
 
+def kappa_temporal(accuracy: float, no_change: float) -> float:
+    """How far an accuracy is above that of predicting the previous label, 1 being the best.
+
+    Žliobaitė et al. (2015), "Evaluation methods and decision theory for classification of streaming
+    data with temporal dependence". NaN where the label never changes.
+
+    >>> kappa_temporal(0.75, 0.5)
+    0.5
+    """
+    return (accuracy - no_change) / (1 - no_change) if no_change < 1 else float("nan")
+
+
 def _pooled(known: ArrayLike, new: ArrayLike) -> tuple[NDArray, NDArray]:
     known, new = np.asarray(known, float), np.asarray(new, float)
     return np.r_[np.zeros(len(known)), np.ones(len(new))], np.r_[known, new]

@@ -13,6 +13,7 @@ from experiments.commands import (
     reproduce,
     scale,
     shapes,
+    streams,
     tabular,
     xor,
 )  # the commands: each registers itself
@@ -34,6 +35,7 @@ __all__ = [
     "run",
     "scale",
     "shapes",
+    "streams",
     "tabular",
     "xor",
 ]

