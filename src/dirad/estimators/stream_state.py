@@ -65,7 +65,7 @@ class StreamState(NamedTuple):
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return the probability of each class: (samples, classes)."""
-        known = self.system.answer(X).probabilities
+        known = self.system.answer(X).outputs
         codes = self.codes(self.classes)
         result = np.zeros((len(X), len(codes)))
         there = codes < known.shape[1]

@@ -7,13 +7,16 @@ their mean over a batch of any size can be tested.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from dirad.preval.buffer import UNLABELLED
+
+if TYPE_CHECKING:
+    from dirad.preval.residuals import ResidualCalibration
 
 N_QUANTILES = 101  # kept per row
 # Held out. Groups differ, so that a group judged by all samples would raise false alarms; ranks
@@ -57,12 +60,14 @@ class Calibration(NamedTuple):
     # classes that are not frequent, and all samples that were learned from.
     label_errors: Mapping[int, tuple[float, float]]
     fitted: float = 0.0  # mean normal score of samples that the model was fitted to: 0 or lower
+    residuals: Optional["ResidualCalibration"] = None  # of numbers, in place of wrong labels
 
     @property
     def n_stored(self) -> int:
         """Numbers kept."""
         rows = 3 * len(self.mean) + self.quantiles.size
-        return self.row.size + rows + 3 * len(self.label_errors) + 1
+        residuals = 0 if self.residuals is None else self.residuals.n_stored
+        return self.row.size + rows + 3 * len(self.label_errors) + 1 + residuals
 
     def normal_scores(self, logs: NDArray, groups: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the quantile of each ln(score) among the held-out ones, as a normal score."""

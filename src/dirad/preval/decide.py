@@ -18,6 +18,7 @@ from dirad.preval.events import Verdict
 from dirad.preval.expert import PHASE_STABLE, Expert, Scores
 from dirad.preval.learner import Learner
 from dirad.preval.settings import Settings
+from dirad.preval.targets import class_codes, is_labelled, missing_targets
 
 Model = Learner | Expert
 
@@ -78,21 +79,32 @@ def judge(model: Model, X: NDArray, y: NDArray[np.int64] | None = None) -> Judge
     """Evaluate a batch by one model, and test it against the model's held-out samples."""
     scores = model.evaluate(X)
     settings = model.settings
-    y = np.full(len(X), UNLABELLED) if y is None or not settings.labels_in_detection else y
-    labelled = y != UNLABELLED
+    if y is None or not settings.labels_in_detection:
+        y = missing_targets(len(X), settings.targets)
+    labelled = is_labelled(y)
     calibration = model.calibration_with_labels if labelled.any() else model.calibration
-    wrong = model.label_errors(scores.label, y)
+    wrong = model.label_errors(scores.label, class_codes(y))
     total = calibration.score_sum(scores.log_error, scores.group)
     p = p_inputs = calibration.p_value(total)
     p_labels = float("nan")
     if labelled.any():
         # A finished model that learned no class does not know what labels mean.
         without_classes = model.phase == PHASE_STABLE and not model.classes
-        p_labels = 0.0 if without_classes else calibration.p_labels(y[labelled], wrong[labelled])
+        p_labels = 0.0 if without_classes else p_of_labels(calibration, scores, y, wrong)
         p = sidak(min(p_inputs, p_labels))
     limit = 1.0 - settings.false_alarms
     verdict = Verdict(model.number, 1.0 - p, limit, p, p_inputs, p_labels)
     return Judgement(model, scores, verdict, wrong, calibration)
+
+
+def p_of_labels(
+    calibration: Calibration, scores: Scores, y: NDArray, wrong: NDArray[np.bool_]
+) -> float:
+    """Return the p-value of the labels in a batch: of the wrong classes, or of the residuals."""
+    labelled = is_labelled(y)
+    if calibration.residuals is not None:
+        return calibration.residuals.p_value(y[labelled] - scores.outputs[labelled, 0])
+    return calibration.p_labels(class_codes(y)[labelled], wrong[labelled])
 
 
 def judge_all(
@@ -130,7 +142,7 @@ def decide(
         best = max(known, key=lambda v: (v.model == latest, v.p))
         return Known(best.model, best.p)
     if not settings.labels_in_detection:
-        y = np.full(len(y), UNLABELLED)
+        y = missing_targets(len(y), settings.targets)
     return split(one_per_group(judgements), y, settings.false_alarms, judgements)
 
 
@@ -160,10 +172,11 @@ def split(
     p_new = max(one.verdict.p for one in everyone)
 
     normal_scores, z = assigned_scores_and_z(judgements, place)
-    labelled = y != UNLABELLED
+    labelled = is_labelled(y)
     p_errors = 1.0
     if labelled.any():
-        p_errors = max(one.calibration.p_labels(y[labelled], wrong[labelled]) for one in judgements)
+        p_errors = p_of_assigned_labels(judgements, place, y, wrong)
+    y = class_codes(y)
     # The best of several models was taken, so that low errors are not unusual here.
     p = float(ndtr(-z))
     if labelled.any():
@@ -182,6 +195,29 @@ def split(
     if p >= false_alarms and not novel.all():
         return Mixed(model, p)
     return SomeNew(model, novel, p_new)
+
+
+def p_of_assigned_labels(
+    judgements: Sequence[Judgement],
+    place: NDArray[np.int64],
+    y: NDArray,
+    wrong: NDArray[np.bool_],
+) -> float:
+    """Return the p-value of the labels of samples that were assigned to models.
+
+    `wrong` are classes that no model gives. Residuals are compared model by model.
+    """
+    labelled = is_labelled(y)
+    if all(one.calibration.residuals is None for one in judgements):
+        codes = class_codes(y)[labelled]
+        return max(one.calibration.p_labels(codes, wrong[labelled]) for one in judgements)
+    parts = [(one, labelled & (place == i)) for i, one in enumerate(judgements)]
+    p_values = [
+        p_of_labels(one.calibration, one.scores.of(own), y[own], wrong[own])
+        for one, own in parts
+        if own.any()
+    ]
+    return sidak(min(p_values), len(p_values))
 
 
 def assigned_scores_and_z(
@@ -232,9 +268,14 @@ def is_another_rule(
     """Does a model know these inputs, and these classes, but not with these labels?
 
     Then the batch is not a mixture, in which some samples are new: all follow another rule. A label
-    that another model gives is no sign of it: `wrong` are the labels that none gives.
+    that another model gives is no sign of it: `wrong` are the labels that none gives. Of numbers
+    there is one class, which is always known.
     """
     for one in judgements:
+        if one.calibration.residuals is not None:
+            if one.verdict.p_inputs >= false_alarms > one.verdict.p_labels:
+                return True
+            continue
         known_classes = np.isin(y[one.label_errors & wrong], one.model.frequent_classes)
         if (
             one.verdict.p_inputs >= false_alarms > one.verdict.p_labels

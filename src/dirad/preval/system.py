@@ -27,6 +27,8 @@ from dirad.preval.preselection import (
     Preselection,
 )
 from dirad.preval.settings import Settings
+from dirad.preval.switch import Switched, decide_numbers
+from dirad.preval.targets import NUMBERS, class_codes, is_labelled
 
 MODEL_KEY = 100  # purpose of the random key of a model
 MAX_IDLE_UNCALIBRATED = 20  # after which a learner of a few stray samples is removed
@@ -123,8 +125,8 @@ class System:
     def learn(self, X: NDArray, y: NDArray[np.int64], *, stop_when_stable: bool = False) -> int:
         """Learn whole batches in order; return how many samples were taken.
 
-        X is (n, inputs), y are class codes, or UNLABELLED. Samples that do not fill a batch are
-        left. With `stop_when_stable`, learning stops when no model is trained any more.
+        X is (n, inputs), y are class codes or numbers (see `targets`). Samples that do not fill a
+        batch are left. With `stop_when_stable`, learning stops when no model is trained any more.
         """
         size = self.settings.l0.batch_size
         start = 0
@@ -138,7 +140,9 @@ class System:
     def learn_batch(self, X: NDArray, y: NDArray[np.int64]) -> Report:
         """Learn one batch of any size: score it, decide whose it is, apply the decision."""
         judgements = decide.judge_all(self._models_for_batch(X), X, y, self.latest)
-        decision = decide.decide(judgements, y, self.settings, self.latest)
+        numbers = self.settings.targets == NUMBERS
+        decide_batch = decide_numbers if numbers else decide.decide
+        decision = decide_batch(judgements, y, self.settings, self.latest)
         self._apply(decision, judgements, X, y)
         self._count_samples_and_classes(y)
         self._complete_and_evict()
@@ -168,7 +172,7 @@ class System:
 
     def _apply(
         self,
-        decision: decide.Decision,
+        decision: decide.Decision | Switched,
         judgements: list[Judgement],
         X: NDArray,
         y: NDArray[np.int64],
@@ -189,9 +193,14 @@ class System:
                 self._mark_used(decision.largest, verdicts)
                 self._share_out(models, everything, X, y)
                 self.journal.report(events.MIXED, decision.largest, p)
+            case Switched(before, after, at, p):
+                self._mark_used(after, verdicts)
+                self._give(before, X, y, everything[:at])
+                self._give(after, X, y, everything[at:])
+                self.last_used[before] = self.journal.batches - 1  # it did not take the last sample
+                self.journal.report(events.MIXED, after, p)
             case decide.SomeNew(models, novel, p):
-                judges = [one.model for one in decide.one_per_group(judgements)]
-                young = next((m for m in self.learners if m not in judges), None)
+                young = next((m for m in self.learners if not m.is_calibrated), None)
                 number = (young or self.open_model(events.closest_verdicts(verdicts))).number
                 self._mark_used(number, verdicts)
                 self._share_out(models, np.flatnonzero(~novel), X, y)
@@ -236,7 +245,7 @@ class System:
 
     def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> int:
         """Set late labels of samples, numbered as they were taken; return how many are kept."""
-        self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
+        self._count_classes(y)
         total = 0
         for model in self.learners:
             found, expert = model.label(numbers, y, self.threads)
@@ -260,9 +269,12 @@ class System:
                 self._drop_duplicate(other.number, expert.number)
                 break
 
-    def _count_samples_and_classes(self, y: NDArray[np.int64]) -> None:
+    def _count_samples_and_classes(self, y: NDArray) -> None:
         self.journal.samples += len(y)
-        self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
+        self._count_classes(y)
+
+    def _count_classes(self, y: NDArray) -> None:
+        self.n_classes = max(self.n_classes, int(class_codes(y).max(initial=-1)) + 1)
 
     def _complete_and_evict(self) -> None:
         """Finish learners whose task is over; keep to the number of models allowed."""
@@ -358,10 +370,19 @@ class System:
         return result
 
     def answer(self, X: NDArray) -> Answers:
-        """Return route, class probabilities and novelty of samples, in one pass."""
+        """Return route, outputs (class probabilities, or numbers) and novelty, in one pass."""
         return answers.answer(
-            self.evaluate(X), self.models, X, self.n_classes, self.latest, self.last_used
+            self.evaluate(X), self.models, X, self._default_outputs, self.latest, self.last_used
         )
+
+    @property
+    def _default_outputs(self) -> NDArray[np.float64]:
+        """What is answered before L0 has learned: equal probabilities, or the mean target."""
+        if self.settings.targets != NUMBERS:
+            return np.full(self.n_classes, 1.0 / max(self.n_classes, 1))
+        y = np.concatenate([np.zeros(0), *(model.buffer.y for model in self.learners)])
+        known = y[is_labelled(y)]
+        return np.full(self.n_classes, known.mean() if len(known) else 0.0)
 
     def scores(self, X: NDArray) -> NDArray[np.float64]:
         """Return the score of each calibrated model, low where it knows: (samples, models)."""
