@@ -172,6 +172,18 @@ def is_known(models: Sequence[Model], X: NDArray, false_alarms: float) -> NDArra
     return result
 
 
+def interval_half_widths(
+    route: NDArray[np.int64], models: Sequence[Model], coverage: float
+) -> NDArray[np.float64]:
+    """Return the half width of each sample's prediction interval: infinite before calibration."""
+    result = np.full(len(route), np.inf)
+    for model in models:
+        residuals = model.calibration.residuals if model.is_calibrated else None
+        if residuals is not None:
+            result[route == model.number] = residuals.half_width(coverage)
+    return result
+
+
 def conflicted_inputs(
     route: NDArray[np.int64], models: Sequence[Any], X: NDArray
 ) -> NDArray[np.bool_]:

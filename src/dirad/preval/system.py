@@ -243,7 +243,7 @@ class System:
                 return older.group
         return model.group
 
-    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> int:
+    def label(self, numbers: NDArray[np.int64], y: NDArray) -> int:
         """Set late labels of samples, numbered as they were taken; return how many are kept."""
         self._count_classes(y)
         total = 0
@@ -299,7 +299,7 @@ class System:
         """Finish the training of a model with the samples at hand."""
         self._replace_by(model, model.finish(self.threads))
 
-    def finish(self, X: NDArray, y: NDArray[np.int64]) -> None:
+    def finish(self, X: NDArray, y: NDArray) -> None:
         """Finish the training of all models now; X and y are the rest of the stream, if any."""
         if len(X):
             self.learn_batch(X, y)
@@ -383,6 +383,12 @@ class System:
         y = np.concatenate([np.zeros(0), *(model.buffer.y for model in self.learners)])
         known = y[is_labelled(y)]
         return np.full(self.n_classes, known.mean() if len(known) else 0.0)
+
+    def intervals(self, X: NDArray, coverage: float) -> NDArray[np.float64]:
+        """Return prediction intervals of numbers that have this coverage: (samples, 2)."""
+        found = self.answer(X)
+        half = answers.interval_half_widths(found.route, self.models, coverage)
+        return found.outputs + half[:, None] * np.array([-1.0, 1.0])
 
     def scores(self, X: NDArray) -> NDArray[np.float64]:
         """Return the score of each calibrated model, low where it knows: (samples, models)."""
