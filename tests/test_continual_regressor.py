@@ -1,5 +1,6 @@
 """PREVALRegressor: rules that change and come back, intervals, and the incremental contract."""
 
+import json
 import pickle
 from functools import cache
 from threading import Thread
@@ -11,10 +12,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dirad
+from commands import run
 from dirad import DIRADRegressor, PREVALRegressor
 from dirad.preval.residuals import calibrate_residuals
 from dirad.preval.switch import change_point
 from dirad.storage.model_file import packed
+from dirad.tables.writer import write_table
 from streams import digest
 
 ORDERS = ((0, 1, 2, 3, 4), (3, 4, 0, 1, 2), (2, 0, 4, 1, 3))  # inputs of the three regimes
@@ -146,7 +149,7 @@ def test_a_change_within_a_batch():
         model.partial_fit(*lines(slope, n, seed=n))
     assert opened(model) == [0, 10]
     kinds = [report.kind for report in model.reports_]
-    assert kinds[10] == "mixed" and kinds[20] == "mixed"
+    assert kinds[10] == kinds[20] == "mixed"
     assert [report.model for report in model.reports_] == [0] * 10 + [1] * 10 + [0] * 11
     assert rmse(model, *lines(1, 500, seed=9)) < 0.12
 
@@ -366,3 +369,32 @@ def test_other_threads_predict_while_one_learns():
     assert found
     for one in found:
         assert np.array_equal(one, expected) or np.array_equal(one, after)
+
+
+# ------------------------------------------------------------------ the command line
+
+
+def test_commands_learn_predict_and_inspect_numbers(capfdbinary, tmp_path):
+    path = tmp_path / "plant.dirad"
+    for name, slope, seed in (("day1", 1, 0), ("day2", -2, 1), ("day3", 1, 2)):
+        X, y = lines(slope, 800, seed=seed)
+        load = [None if row == 5 else value for row, value in enumerate(y.tolist())]
+        write_table(tmp_path / f"{name}.csv", {"a": X[:, 0], "b": X[:, 1], "load": load})
+    fit = ("fit", tmp_path / "day1.csv", "--target", "load", "--continual", "-o", path, "--json")
+    code, text, _ = run(capfdbinary, *fit)
+    assert code == 0
+    assert json.loads(text)["Answers before learning"]["RMSE"] < 0.2
+    code, text, _ = run(capfdbinary, "learn", path, tmp_path / "day2.csv", "--json")
+    assert code == 0
+    assert {row["model"] for row in json.loads(text)["What was recognized"]} == {1}
+    code, text, _ = run(capfdbinary, "learn", path, tmp_path / "day3.csv", "--finish", "--json")
+    assert {row["taken for"] for row in json.loads(text)["What was recognized"]} == {"known"}
+    assert [row["model"] for row in json.loads(text)["Models"]] == [0, 1]
+    code, _, message = run(capfdbinary, "predict", path, tmp_path / "day3.csv", "--novelty")
+    assert code == 0
+    assert float(message.split()[-1]) < 0.11  # the noise is 0.1
+    assert "PREVALRegressor" in run(capfdbinary, "inspect", path)[1]
+    assert run(capfdbinary, "report", path, "-o", tmp_path / "page.html")[0] == 0
+    code, _, message = run(capfdbinary, "export", path, "--to", "c", "-o", tmp_path / "m.h")
+    assert code == 2
+    assert "cannot be exported yet" in message

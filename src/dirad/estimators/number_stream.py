@@ -16,6 +16,11 @@ class NumberStream(NamedTuple):
     waiting: tuple[NDArray[np.float64], NDArray[np.float64]]  # samples that do not fill a batch yet
 
     @property
+    def labels(self) -> tuple[str]:
+        """The name of the output, where the outputs of a classifier are named by their classes."""
+        return ("y",)
+
+    @property
     def n_samples(self) -> int:
         """Samples seen, waiting ones included."""
         return self.system.journal.samples + len(self.waiting[0])
