@@ -289,7 +289,11 @@ def test_late_targets():
     model.label(np.arange(500, 1000), y[500:])
     model.partial_fit(X[:450], y[:450])
     assert rmse(model, *lines(1, 300, seed=4)) < 0.15
-    model.label(np.arange(1400, 1450), y[400:450])  # these wait for their batch
+    before, waiting = model._state, model._state.waiting[1].copy()
+    model.label([1449], [99.0])  # it waits for its batch; the state before does not change
+    assert model._state.waiting[1][-1] == 99.0
+    assert np.array_equal(before.waiting[1], waiting)
+    model.label([1449], y[449:450])
     model.finish()
     with pytest.warns(UserWarning, match="2 of 2 labels came too late"):
         model.label([0, 1], y[:2])

@@ -200,7 +200,12 @@ class System:
                 self.last_used[before] = self.journal.batches - 1  # it did not take the last sample
                 self.journal.report(events.MIXED, after, p)
             case decide.SomeNew(models, novel, p):
-                young = next((m for m in self.learners if not m.is_calibrated), None)
+                # Residuals contradict all rules of a group alike: the one that was not asked to
+                # split the batch, though calibrated, must not learn it.
+                numbers = self.settings.targets == NUMBERS
+                asked = judgements if numbers else decide.one_per_group(judgements)
+                judges = [one.model for one in asked]
+                young = next((m for m in self.learners if m not in judges), None)
                 number = (young or self.open_model(events.closest_verdicts(verdicts))).number
                 self._mark_used(number, verdicts)
                 self._share_out(models, np.flatnonzero(~novel), X, y)
