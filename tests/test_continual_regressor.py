@@ -7,6 +7,8 @@ from threading import Thread
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import save as serialized
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -16,7 +18,7 @@ from commands import run
 from dirad import DIRADRegressor, PREVALRegressor
 from dirad.preval.residuals import calibrate_residuals
 from dirad.preval.switch import change_point
-from dirad.storage.model_file import packed
+from dirad.storage.model_file import HEADER, digest_of, packed
 from dirad.tables.writer import write_table
 from streams import digest
 
@@ -278,6 +280,43 @@ def test_a_saved_stream_answers_the_same(tmp_path):
     loaded = dirad.load(tmp_path / "stream.dirad")
     for method in ("predict", "predict_interval", "route", "novelty", "is_known", "conflicts"):
         assert np.array_equal(getattr(loaded, method)(X), getattr(whole, method)(X))
+
+
+def in_every(name, value):
+    """Return a change of a file's description: every field of this name gets the value."""
+
+    def change(part):
+        if isinstance(part, list):
+            return [change(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        return {key: value if key == name else change(one) for key, one in part.items()}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("targets", "classes", "numbers|classes|kind|scaling"),
+        ("targets", "colours", "none of classes, numbers"),
+        ("target_scaling", None, "scaling of targets is missing|only numbers have residuals"),
+        ("target_scaling", {"offset": 0.0, "spread": 0.0}, "no spread"),
+        ("n_classes", 2, "numbers have no classes"),
+    ],
+)
+def test_files_that_make_no_sense_are_refused(name, value, message, tmp_path):
+    path = tmp_path / "forged.dirad"
+    path.write_bytes(packed(uncut()[2]))
+    with safe_open(path, "np") as file:
+        found = json.loads(file.metadata()[HEADER])
+        arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    for part in ("tree", "shared"):
+        found[part] = in_every(name, value)(found[part])
+    found["digest"] = digest_of(found, arrays)
+    path.write_bytes(serialized(arrays, metadata={HEADER: json.dumps(found)}))
+    with pytest.raises(dirad.ModelError, match=message):
+        dirad.load(path)
 
 
 def test_late_targets():
