@@ -51,6 +51,9 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         becomes stable when its buffer is full, another task has begun, or `finish` is called.
     false_alarms : float, optional
         Probability that a batch of a known task, of any size, is called new (`default`).
+    false_alarms_per : {"batch", "stream"}, optional
+        Whether that is the probability for any one batch, or that there is ever a false alarm in
+        the whole stream, however long it becomes.
     held_out : float, optional
         Share of the samples that is held out for calibration (`default`); of the first 200
         samples of a task at least a fifth.
@@ -108,6 +111,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         begin=None,
         steps_per_batch=None,
         false_alarms=None,
+        false_alarms_per=None,
         held_out=None,
         modes=None,
         models=None,
@@ -128,6 +132,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         self.begin = begin
         self.steps_per_batch = steps_per_batch
         self.false_alarms = false_alarms
+        self.false_alarms_per = false_alarms_per
         self.held_out = held_out
         self.modes = modes
         self.models = models

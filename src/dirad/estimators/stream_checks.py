@@ -23,6 +23,7 @@ OPTIONS = (  # of the estimators that are settings of the same name
     "T_SV",
     "epsilon_IS",
     "false_alarms",
+    "false_alarms_per",
     "buffer_size",
     "begin",
     "steps_per_batch",

@@ -4,16 +4,21 @@ The score of a sample becomes a *normal score*: its quantile among the held-out 
 group, on the scale of the standard normal distribution. Normal scores of known samples are standard
 normal whatever the distribution of the scores (less spread out where scores are equal), so that
 their mean over a batch of any size can be tested.
+
+Samples that depend on those before them tell less: n of them are worth n/τ independent ones
+(`dependence`). The tests count them as that many.
 """
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, stdtr
 
 from dirad.preval.buffer import UNLABELLED
+from dirad.preval.dependence import Memory
 
 if TYPE_CHECKING:
     from dirad.preval.residuals import ResidualCalibration
@@ -26,6 +31,7 @@ MIN_TAIL_SAMPLES = 5  # held-out samples beyond a threshold on single samples
 MIN_LOG_SCORE_STD = 0.05  # of ln(score): no model claims to know it better
 TIE_TOLERANCE = 1e-9  # relative difference up to which two scores are tied
 RARE_CLASS_KEY = -1  # key, in place of a class, for all classes that are not frequent
+MIN_DEGREES_OF_FREEDOM = 3.0  # with fewer, a model of dependent samples does not judge
 MIN_CLASS_SHARE = 0.1  # of the samples of the largest class that a frequent class has
 
 
@@ -60,6 +66,8 @@ class Calibration(NamedTuple):
     # classes that are not frequent, and all samples that were learned from.
     label_errors: Mapping[int, tuple[float, float]]
     fitted: float = 0.0  # mean normal score of samples that the model was fitted to: 0 or lower
+    memory: Memory = Memory()  # of the stream
+    n_learned: int = 0  # samples that the model has seen
     residuals: Optional["ResidualCalibration"] = None  # of numbers, in place of wrong labels
 
     @property
@@ -67,7 +75,7 @@ class Calibration(NamedTuple):
         """Numbers kept."""
         rows = 3 * len(self.mean) + self.quantiles.size
         residuals = 0 if self.residuals is None else self.residuals.n_stored
-        return self.row.size + rows + 3 * len(self.label_errors) + 1 + residuals
+        return self.row.size + rows + 3 * len(self.label_errors) + 5 + residuals
 
     def normal_scores(self, logs: NDArray, groups: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the quantile of each ln(score) among the held-out ones, as a normal score."""
@@ -110,12 +118,31 @@ class Calibration(NamedTuple):
         Each row adds the sampling error of its samples and that of its held-out samples.
         """
         here = rows > 0
-        share = rows[here] / rows.sum()
-        return float(np.sqrt(np.sum(share**2 * (1.0 / rows[here] + 1.0 / self.samples[here]))))
+        n = rows.sum()
+        share = rows[here] / n
+        variance = np.sum(share**2 * (1.0 / rows[here] + 1.0 / self.samples[here]))
+        if not self.memory.independent:
+            variance = max(variance, min(self.memory.errors / n, 1.0) + 1.0 / self.n_independent)
+        return float(np.sqrt(variance))
+
+    @property
+    def n_independent(self) -> float:
+        """How many independent samples those that the model has seen are worth."""
+        return self.n_learned / self.memory.inputs
 
     def z(self, scores: ScoreSum) -> float:
         """Return the z statistic of the mean normal score: standard normal for new samples."""
         return scores.total / scores.n / self.standard_error_of_mean(scores.rows)
+
+    def upper_tail(self, z: float) -> float:
+        """Return the probability that a z statistic of new samples is higher.
+
+        Student's distribution accounts for how few independent samples a dependent stream is worth.
+        """
+        if self.memory.independent:
+            return float(ndtr(-z))
+        freedom = self.n_independent - 1.0
+        return float(stdtr(freedom, -z)) if freedom >= MIN_DEGREES_OF_FREEDOM else 1.0
 
     def p_value(self, scores: ScoreSum) -> float:
         """Return the p-value of a mean normal score: uniform for new samples of the known task.
@@ -126,7 +153,7 @@ class Calibration(NamedTuple):
         """
         z, fitted = self.z(scores), self.fitted / self.standard_error_of_mean(scores.rows)
         unusual = max(z, fitted - z)
-        return min(float(ndtr(-unusual) + ndtr(fitted - unusual)), 1.0)
+        return min(self.upper_tail(unusual) + self.upper_tail(unusual - fitted), 1.0)
 
     @property
     def n_labelled(self) -> float:
@@ -151,12 +178,25 @@ class Calibration(NamedTuple):
         if not rare[1]:
             return 1.0  # no label was learned
         is_rare = ~np.isin(y, self.frequent)
-        p_values = [fisher_p_value(int((wrong & is_rare).sum()), len(y), *rare)]
+        p_values = [self._p_count(int((wrong & is_rare).sum()), len(y), *rare)]
         for label in np.unique(y[~is_rare]).tolist():
             here = y == label
             counts = self.label_errors[label]
-            p_values.append(fisher_p_value(int((wrong & here).sum()), int(here.sum()), *counts))
+            p_values.append(self._p_count(int((wrong & here).sum()), int(here.sum()), *counts))
         return sidak(min(p_values), len(p_values))
+
+    def _p_count(self, count: int, of: int, known_count: float, known_of: float) -> float:
+        """Return the p-value of Fisher's exact test, by the numbers of independent samples."""
+        if self.memory.independent:
+            return fisher_p_value(count, of, known_count, known_of)
+        if self.n_independent < MIN_DEGREES_OF_FREEDOM + 1.0:
+            return 1.0
+        size = max(of / self.memory.losses, 1.0)
+        worth = min(known_of, known_of / self.n_labelled * self.n_independent)
+        share, known_share = count / max(of, 1), known_count / max(known_of, 1.0)
+        return fisher_p_value(
+            int(share * size), math.ceil(size), math.ceil(known_share * worth), math.ceil(worth)
+        )
 
 
 def frequent_classes(label_errors: Mapping[int, tuple[float, float]]) -> list[int]:

@@ -18,7 +18,7 @@ LEAST_MOVED = 0.005  # share of samples below which changes of cluster make no d
 
 
 def find_clusters(
-    X: NDArray, classes: NDArray[np.int64], most: int, min_samples: int, seed: int
+    X: NDArray, classes: NDArray[np.int64], most: int, min_samples: float, seed: int
 ) -> NDArray[np.int64]:
     """Return the cluster of each sample, numbered from 0; no cluster spans two classes.
 
@@ -29,7 +29,7 @@ def find_clusters(
     number = 0
     for label in np.unique(classes):
         members = np.flatnonzero(classes == label)
-        wanted = min(most, len(members) // max(min_samples, 1))
+        wanted = min(most, int(len(members) / max(min_samples, 1)))
         found = np.zeros(len(members), np.int64)
         if wanted > 1 and np.ptp(X[members], axis=0).any():
             assigned = k_means(X[members], wanted, np.random.default_rng(seed % 2**32))

@@ -5,6 +5,7 @@ batch that a model knows goes to it. One that no model knows as a whole is split
 model knows go to that model, the others to a new one.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from scipy.special import ndtr
 
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.calibration import Calibration, ScoreSum, sidak
+from dirad.preval.dependence import autocorrelation_time
 from dirad.preval.events import Verdict
 from dirad.preval.expert import PHASE_STABLE, Expert, Scores
 from dirad.preval.learner import Learner
@@ -22,6 +24,8 @@ from dirad.preval.targets import class_codes, is_labelled, missing_targets
 
 Model = Learner | Expert
 
+MIN_P_VALUE_OF_TAIL = 0.01  # of the last samples of a batch, from which they are usual again
+TAIL_SHARE = 0.25  # of a batch
 MIN_KNOWN_SHARE_TO_SPLIT = 0.2  # share of known samples below which a batch is altogether new
 
 
@@ -33,6 +37,7 @@ class Judgement(NamedTuple):
     verdict: Verdict
     label_errors: NDArray[np.bool_]  # which labels differ from the predicted ones
     calibration: Calibration  # by which wrong answers are tested
+    in_doubt: bool = False  # is it known only if samples of the task depend on each other?
 
     @property
     def score_sum(self) -> ScoreSum:
@@ -72,11 +77,30 @@ class SomeNew(NamedTuple):
     p: float
 
 
-Decision = NoneCalibrated | Known | Mixed | SomeNew
+class Undecided(NamedTuple):
+    """From somewhere on, the batch is unusual: the next one tells whether that was a burst."""
+
+    model: int  # in use
+    p: float
 
 
-def judge(model: Model, X: NDArray, y: NDArray[np.int64] | None = None) -> Judgement:
-    """Evaluate a batch by one model, and test it against the model's held-out samples."""
+Decision = NoneCalibrated | Known | Mixed | SomeNew | Undecided
+
+
+def judge(
+    model: Model,
+    X: NDArray,
+    y: NDArray[np.int64] | None = None,
+    false_alarms: float | None = None,
+    *,
+    may_wait: bool = True,
+) -> Judgement:
+    """Evaluate a batch by one model, and test it against the model's held-out samples.
+
+    `false_alarms` is the rate for this batch; by default that of the first batch of a stream. With
+    `may_wait`, what is unusual to a model in training may show instead that samples of its task
+    depend on each other.
+    """
     scores = model.evaluate(X)
     settings = model.settings
     if y is None or not settings.labels_in_detection:
@@ -84,6 +108,26 @@ def judge(model: Model, X: NDArray, y: NDArray[np.int64] | None = None) -> Judge
     labelled = is_labelled(y)
     calibration = model.calibration_with_labels if labelled.any() else model.calibration
     wrong = model.label_errors(scores.label, class_codes(y))
+    rate = settings.batch_rate(0) if false_alarms is None else false_alarms
+    result = tested(model, calibration, scores, wrong, y, rate)
+    if may_wait and isinstance(model, Learner) and not result.verdict.validated:
+        memory = model.memory_with(X)
+        if memory != calibration.memory:
+            result = tested(model, calibration._replace(memory=memory), scores, wrong, y, rate)
+            result = result._replace(in_doubt=result.verdict.validated)
+    return result
+
+
+def tested(
+    model: Model,
+    calibration: Calibration,
+    scores: Scores,
+    wrong: NDArray[np.bool_],
+    y: NDArray,
+    false_alarms: float,
+) -> Judgement:
+    """Test the scores of a batch, and which of its labels are wrong, by a calibration."""
+    labelled = is_labelled(y)
     total = calibration.score_sum(scores.log_error, scores.group)
     p = p_inputs = calibration.p_value(total)
     p_labels = float("nan")
@@ -92,8 +136,7 @@ def judge(model: Model, X: NDArray, y: NDArray[np.int64] | None = None) -> Judge
         without_classes = model.phase == PHASE_STABLE and not model.classes
         p_labels = 0.0 if without_classes else p_of_labels(calibration, scores, y, wrong)
         p = sidak(min(p_inputs, p_labels))
-    limit = 1.0 - settings.false_alarms
-    verdict = Verdict(model.number, 1.0 - p, limit, p, p_inputs, p_labels)
+    verdict = Verdict(model.number, 1.0 - p, 1.0 - false_alarms, p, p_inputs, p_labels)
     return Judgement(model, scores, verdict, wrong, calibration)
 
 
@@ -103,12 +146,19 @@ def p_of_labels(
     """Return the p-value of the labels in a batch: of the wrong classes, or of the residuals."""
     labelled = is_labelled(y)
     if calibration.residuals is not None:
-        return calibration.residuals.p_value(y[labelled] - scores.outputs[labelled, 0])
+        residuals = calibration.residuals.for_stream(calibration.memory, calibration.n_learned)
+        return residuals.p_value(y[labelled] - scores.outputs[labelled, 0])
     return calibration.p_labels(class_codes(y)[labelled], wrong[labelled])
 
 
 def judge_all(
-    models: Sequence[Model], X: NDArray, y: NDArray[np.int64], latest: int | None
+    models: Sequence[Model],
+    X: NDArray,
+    y: NDArray[np.int64],
+    latest: int | None,
+    false_alarms: float,
+    *,
+    may_wait: bool = True,
 ) -> list[Judgement]:
     """Return what models say of a batch, oldest first; `latest` took the last one.
 
@@ -118,12 +168,12 @@ def judge_all(
     in_use = next((one for one in models if one.number == latest), None)
     found: dict[int, Judgement] = {}
     if in_use is not None:
-        found[in_use.number] = judge(in_use, X, y)
+        found[in_use.number] = judge(in_use, X, y, false_alarms, may_wait=may_wait)
         if found[in_use.number].verdict.validated:
             models = [one for one in models if set(one.classes) == set(in_use.classes)]
     for one in models:
         if one is not in_use:
-            found[one.number] = judge(one, X, y)
+            found[one.number] = judge(one, X, y, false_alarms, may_wait=may_wait)
     return [found[one.number] for one in models]
 
 
@@ -132,18 +182,58 @@ def decide(
     y: NDArray[np.int64],
     settings: Settings,
     latest: int | None,
+    *,
+    false_alarms: float | None = None,
+    may_wait: bool = False,
 ) -> Decision:
-    """Decide which model, or models, a batch goes to; `latest` took the last one."""
+    """Decide which model, or models, a batch goes to; `latest` took the last one.
+
+    `false_alarms` is the rate for this batch. With `may_wait`, the decision may be left to the next
+    batch.
+    """
     if not judgements:
         return NoneCalibrated()
     known = [one.verdict for one in judgements if one.verdict.validated]
     if known:
         # The model in use is kept as long as it knows what it sees.
         best = max(known, key=lambda v: (v.model == latest, v.p))
+        if may_wait and any(one.in_doubt for one in judgements if one.verdict is best):
+            return Undecided(best.model, best.p)
         return Known(best.model, best.p)
     if not settings.labels_in_detection:
         y = missing_targets(len(y), settings.targets)
-    return split(one_per_group(judgements), y, settings.false_alarms, judgements)
+    if len(judgements[0].label_errors) > len(y):  # earlier batches were tested with this one
+        p = max(one.verdict.p for one in judgements)
+        closest = max(judgements, key=lambda one: one.verdict.p).model.number
+        return SomeNew(np.full(len(y), closest), np.ones(len(y), bool), p)
+    rate = settings.batch_rate(0) if false_alarms is None else false_alarms
+    result = split(one_per_group(judgements), y, rate, judgements)
+    in_use = next((one for one in judgements if one.model.number == latest), None)
+    if in_use is None or isinstance(result, Mixed):
+        return result
+    return unless_a_burst(result, in_use, y, may_wait=may_wait)
+
+
+def unless_a_burst(new: SomeNew, judgement: Judgement, y: NDArray, *, may_wait: bool) -> Decision:
+    """Return the decision on a batch that is partly new, in view of the order of its samples.
+
+    Independent samples of another task are unusual from the first to the last. Where unusual
+    samples follow each other and the last ones of the batch are usual again, it was a burst; where
+    they last, the next batch tells. `judgement` is that of the model in use.
+    """
+    scores, calibration = judgement.scores, judgement.calibration
+    normal_scores = calibration.normal_scores(scores.log_error, scores.group)
+    wrong = judgement.label_errors
+    if autocorrelation_time(np.column_stack([normal_scores, wrong])) <= 1.0:
+        return new
+    tail = slice(len(y) - math.ceil(TAIL_SHARE * len(y)), None)
+    last = scores.of(tail)
+    p = calibration.p_value(calibration.score_sum(last.log_error, last.group))
+    if is_labelled(y[tail]).any():
+        p = min(p, p_of_labels(calibration, last, y[tail], wrong[tail]))
+    if p >= MIN_P_VALUE_OF_TAIL:
+        return Known(judgement.model.number, new.p)
+    return Undecided(judgement.model.number, new.p) if may_wait else new
 
 
 def one_per_group(judgements: Sequence[Judgement]) -> list[Judgement]:

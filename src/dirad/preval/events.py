@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-LEARNING, KNOWN, MIXED, NEW = "learning", "known", "mixed", "new"
+LEARNING, KNOWN, MIXED, NEW, UNDECIDED = "learning", "known", "mixed", "new", "undecided"
 NO_P_VALUE = float("nan")
 MAX_VERDICTS = 8  # that an event keeps
 MAX_RECORDS = 10_000  # events, and reports, that are kept: the last ones
@@ -47,7 +47,9 @@ class Report(NamedTuple):
     """What the system says of one batch."""
 
     batch: int
-    kind: str  # known; new; mixed: partly known; learning: no model can tell yet
+    # known; new; mixed: partly known; undecided: unusual from somewhere on, so that the next batch
+    # tells; learning: no model can tell yet
+    kind: str
     model: int  # that took it, or most of it
     p: float = NO_P_VALUE  # p-value of so unusual a batch of a known task
 

@@ -35,6 +35,7 @@ class SharedData(NamedTuple):
     allowed: NDArray[np.bool_]  # (targets, states) which states may predict which target
     n_inputs: int
     settings: Settings
+    memory: float  # so many samples are worth an independent one
 
 
 def fit_exact_l1(
@@ -44,8 +45,13 @@ def fit_exact_l1(
     seed: int,
     classes: NDArray[np.int64],
     threads: int = 1,
+    memory: float = 1.0,
 ) -> Predictor:
-    """Return the L1 of a finished L0, fitted to X, inputs as L0 sees them, and their classes."""
+    """Return the L1 of a finished L0, fitted to X, inputs as L0 sees them, and their classes.
+
+    So many samples as `memory` says are worth an independent one: the fewer these are, the fewer
+    clusters and edges there are.
+    """
     from threadpoolctl import threadpool_limits  # imported late: only training needs it
 
     network = states.network
@@ -54,10 +60,11 @@ def fit_exact_l1(
     with threadpool_limits(1, user_api="blas"):
         values = states.of(X)
         inputs = values[:, : network.n_inputs]
-        assigned = find_clusters(inputs, classes, settings.modes, settings.mode_samples, seed)
+        least = settings.mode_samples * memory
+        assigned = find_clusters(inputs, classes, settings.modes, least, seed)
         n_clusters = int(assigned.max()) + 1
         allowed = _allowed(states, targets, settings.connectivity)
-        shared = SharedData(values, assigned, targets, allowed, network.n_inputs, settings)
+        shared = SharedData(values, assigned, targets, allowed, network.n_inputs, settings, memory)
         parts = current().spread(fit_clusters, shared, range(n_clusters), threads)
     bias, sources, weights = (np.array(column) for column in zip(*parts, strict=True))
     cluster_class = np.zeros(n_clusters, np.int64)
@@ -78,7 +85,7 @@ def _fit_cluster(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
     settings, targets = shared.settings, shared.targets
     covariance = Covariance(shared.states[shared.assigned == cluster])
-    n, mean = covariance.n, covariance.mean
+    n, mean = covariance.n / shared.memory, covariance.mean
     varied = covariance.variance >= MIN_STATE_STD**2
     allowed = shared.allowed & varied & varied[targets][:, None]
     forbid_neighbours(allowed, covariance, shared.n_inputs, settings.near)

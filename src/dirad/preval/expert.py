@@ -52,7 +52,7 @@ class Scores(NamedTuple):
     label: NDArray[np.int64]  # the most probable class, or UNLABELLED where there is none
     outputs: NDArray[np.float64]  # (samples, outputs): class probabilities, or a number
 
-    def of(self, chosen: NDArray) -> "Scores":
+    def of(self, chosen: NDArray | slice) -> "Scores":
         """Return the scores of some of the samples."""
         return Scores(
             self.score[chosen],

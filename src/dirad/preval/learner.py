@@ -5,6 +5,7 @@ samples come in, L1 is fitted again to all that are there: the learner answers, 
 by this `interim` expert, which is as a finished one is, but for the samples still to come.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,15 +17,20 @@ from dirad.history import History
 from dirad.inference import respond
 from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT, UNLABELLED, Buffer
 from dirad.preval.calibration import MIN_CLASS_SHARE, Calibration, calibrate, label_errors_by_class
+from dirad.preval.dependence import Memory, autocorrelation_time
 from dirad.preval.exact_l1 import fit_exact_l1
 from dirad.preval.expert import GROWING_L0, Evaluator, Expert, Scores, model_text
 from dirad.preval.input_units import CommonInputUnits, InputScaling, fit_scaling
 from dirad.preval.l0 import L0Training, new_l0
 from dirad.preval.linear_predictor import LinearInputPredictor
-from dirad.preval.posterior import ClassNLL, fit_evidence_weights, l0_class_nll
+from dirad.preval.posterior import MIN_PROBABILITY, ClassNLL, fit_evidence_weights, l0_class_nll
 from dirad.preval.predictor import Predictor, fit_state_scaling
 from dirad.preval.program import RESIDUALS
-from dirad.preval.residuals import ResidualCalibration, calibrate_residuals
+from dirad.preval.residuals import (
+    ResidualCalibration,
+    calibrate_residuals,
+    log_magnitudes,
+)
 from dirad.preval.settings import Settings
 from dirad.preval.targets import NUMBERS, class_codes, fit_target_scaling, is_labelled
 from dirad.preval.validation import ErrorStats, error_stats, prediction_error
@@ -32,6 +38,7 @@ from dirad.preval.validation import ErrorStats, error_stats, prediction_error
 STEPS_AT_ONCE = 1000  # of training, when a model is finished at once
 MIN_HELD_OUT = 20  # samples without which a learner is not calibrated
 FITTED_SCORE_SAMPLES = 300  # fitted samples whose mean score is computed
+SIGNIFICANCE_OF_DOUBT = 0.05  # of autocorrelations, from which an alarm is doubted
 REFIT_FACTOR = 2.0  # times as many samples, for which L1 is fitted again
 AnyPredictor = Predictor | LinearInputPredictor
 
@@ -190,7 +197,8 @@ class Learner:
         if not self.l0.classes:
             self._fit_scaling()  # without labels, training L0 has not done it
         network = self.network.copy()  # L0 may go on growing
-        predictor = self._fitted_predictor(network, threads)
+        memory = autocorrelation_time(self.buffer.X)
+        predictor = self._fitted_predictor(network, threads, memory)
         held_out = self.buffer.X[self.buffer.calibration_mask]
         evaluator = self._evaluator(network, predictor)
         details = {}
@@ -207,6 +215,9 @@ class Learner:
         counts = label_errors_by_class(wrong, y, class_codes(self._taught_labels))
         n_groups = max(len(self.l0.classes), 1)
         calibration = calibrate(scores.log_error, scores.group, n_groups, counts)
+        calibration = calibration._replace(
+            memory=self._memory(evaluator, memory), n_learned=len(self.buffer)
+        )
         if self.buffer.held_out.any():
             calibration = calibration._replace(
                 fitted=self._fitted_score(evaluator, calibration),
@@ -232,6 +243,47 @@ class Learner:
         known = is_labelled(y)
         return calibrate_residuals(y[known] - scores.outputs[known, 0], scaling.spread)
 
+    def _memory(self, evaluator: Evaluator, inputs: float) -> Memory:
+        """Return the autocorrelation times of a task, given that of its inputs."""
+        if inputs <= 1.0:
+            return Memory()
+        scores = evaluator.evaluate(self.buffer.X)
+        return Memory(
+            inputs,
+            autocorrelation_time(scores.log_error[:, None]),
+            autocorrelation_time(self._losses(scores, evaluator.classes)),
+        )
+
+    def _losses(self, scores: Scores, classes: Sequence[int]) -> NDArray[np.float64]:
+        """Return what L0 loses by each labelled sample, in time order: (samples, losses).
+
+        It is −ln of the probability of the right class, or the residual and ln of its size.
+        """
+        scaling, known = self.l0.target_scaling, self.buffer.labelled
+        if scaling is not None:
+            residuals = self.buffer.y[known] - scores.outputs[known, 0]
+            logs = log_magnitudes(residuals, scaling.spread)
+            return np.column_stack([logs, residuals / scaling.spread])
+        known = np.isin(self.buffer.y, classes)
+        if not known.any():
+            return np.zeros((0, 1))
+        column = {code: i for i, code in enumerate(classes)}
+        columns = [column[code] for code in self.buffer.y[known].tolist()]
+        chance = scores.outputs[known, columns]
+        return -np.log(np.maximum(chance, MIN_PROBABILITY))[:, None]
+
+    def memory_with(self, X: NDArray) -> Memory:
+        """Return the autocorrelation times of the task if X, which comes next, belongs to it.
+
+        A step between the samples at hand and X does not count: it would show another task.
+        """
+        both = np.concatenate([self.buffer.X, X])
+        tau = autocorrelation_time(both, len(self.buffer), SIGNIFICANCE_OF_DOUBT)
+        known = self.calibration.memory
+        if known.independent:
+            return Memory(tau, tau, tau)
+        return known._replace(inputs=max(known.inputs, tau))
+
     def _fitted_score(self, evaluator: Evaluator, calibration: Calibration) -> float:
         """Return the mean normal score of samples that were fitted; at most 0."""
         rows = np.flatnonzero(~self.buffer.held_out)
@@ -240,7 +292,7 @@ class Learner:
         mean = calibration.normal_scores(scores.log_error, scores.group).mean()
         return min(float(mean), 0.0)
 
-    def _fitted_predictor(self, network: Network, threads: int) -> AnyPredictor:
+    def _fitted_predictor(self, network: Network, threads: int, memory: float) -> AnyPredictor:
         """Return L1, or the ridge regression or mean that takes its place in an ablation."""
         fitted = ~self.buffer.held_out
         X, y = self.buffer.X[fitted], class_codes(self.buffer.y[fitted])
@@ -261,7 +313,7 @@ class Learner:
             y = np.where(unlabelled, self._labels(X), y)
         # A few samples of another class may be stray ones.
         own = np.isin(y, frequent(y, enough=self.settings.mode_samples))
-        return fit_exact_l1(states, scaled[own], self.settings, self.seed, y[own], threads)
+        return fit_exact_l1(states, scaled[own], self.settings, self.seed, y[own], threads, memory)
 
     def _evidence_weights(self, nll: ClassNLL) -> tuple[float, float]:
         """Return the weights that make probabilities as high as answers are right.

@@ -12,19 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
-from dirad.preval.calibration import Calibration, ScoreSum, calibrate, sidak
+from dirad.preval.calibration import Calibration, calibrate, sidak
+from dirad.preval.dependence import Memory
 
 MIN_RESIDUAL = 1e-6  # in spreads of the targets: no model claims to know them better
 MIN_TESTED_AGAINST = 20  # held-out residuals; with fewer, nothing is unusual
-
-
-class ResidualSums(NamedTuple):
-    """The sums of the normal scores of some residuals."""
-
-    magnitude: ScoreSum
-    signed: ScoreSum
 
 
 class ResidualCalibration(NamedTuple):
@@ -39,6 +32,17 @@ class ResidualCalibration(NamedTuple):
     def n_stored(self) -> int:
         """Numbers kept."""
         return 1 + self.magnitude.n_stored + self.signed.n_stored + len(self.sizes)
+
+    def for_stream(self, memory: Memory, n_learned: int) -> "ResidualCalibration":
+        """Return the calibration for a stream whose samples depend on those before them.
+
+        `n_learned` is the number of samples that the model has seen.
+        """
+        own = memory._replace(errors=memory.losses)  # residuals are tested in place of errors
+        return self._replace(
+            magnitude=self.magnitude._replace(memory=own, n_learned=n_learned),
+            signed=self.signed._replace(memory=own, n_learned=n_learned),
+        )
 
     def log_magnitudes(self, residuals: NDArray) -> NDArray[np.float64]:
         """Return ln|residual| in spreads of the targets."""
@@ -55,7 +59,7 @@ class ResidualCalibration(NamedTuple):
         group = np.zeros(len(residuals), np.int64)
         large = self.magnitude.z(self.magnitude.score_sum(self.log_magnitudes(residuals), group))
         shifted = self.signed.p_value(self.signed.score_sum(residuals / self.spread, group))
-        return sidak(min(float(ndtr(-large)), shifted))
+        return sidak(min(self.magnitude.upper_tail(large), shifted))
 
     def half_width(self, coverage: float) -> float:
         """Return the half width of a prediction interval for a new sample of the known task.

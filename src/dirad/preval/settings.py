@@ -7,9 +7,11 @@ from dirad.params import Params, check_constants, preset, replaced
 from dirad.preval.connectivity import CONNECTIVITY
 from dirad.preval.targets import CLASSES, NUMBERS
 
+BATCHES_OF_HALF = 500  # in which half of the false alarms of a whole stream are allowed for
 MIN_SAMPLES_FOR_FULL_DECAY = 1600  # samples from which the weight decay of L0 is full
 CHOICES = {
     "connectivity": CONNECTIVITY,
+    "false_alarms_per": ("batch", "stream"),
     "error": ("squared", "absolute"),
     "models": ("separate", "shared"),
     "prediction": ("sparse", "linear", "mean"),
@@ -40,7 +42,8 @@ class Settings:
     T_conf: float = 1.5  # T_conf: a node is conflicted above μ + T_conf·σ
     T_SV: float = 0.01  # T_SV: share of conflicted nodes from which a sample is invalid
     epsilon_IS: float = 0.2  # ε_IS: margin on R_IS up to which a batch is validated
-    false_alarms: float = 1e-4  # ours: probability that a batch of a known task is called new
+    false_alarms: float = 1e-4  # ours: probability that what is known is called new
+    false_alarms_per: str = "batch"  # ours: of any one batch, or ever in a "stream"
     labels_in_detection: bool = True  # ours: are errors of L0 evidence of a new task?
 
     # --- the stream
@@ -72,6 +75,22 @@ class Settings:
         for name in ("held_out", "near"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)!r}")
+
+    def batch_rate(self, number: int) -> float:
+        """Return the probability of a false alarm that is allowed for a batch, counted from 0.
+
+        For a whole stream these add up to `false_alarms`, whatever its length: by the inequality of
+        Boole, the probability that there is ever one is at most that.
+
+        >>> rates = [PRESETS["default"].replace(false_alarms=0.1, false_alarms_per="stream")]
+        >>> rates = [rates[0].batch_rate(number) for number in range(500)]
+        >>> round(sum(rates), 4), rates[0] > rates[-1]
+        (0.05, True)
+        """
+        if self.false_alarms_per == "batch":
+            return self.false_alarms
+        k = number + BATCHES_OF_HALF
+        return self.false_alarms * BATCHES_OF_HALF / (k * (k + 1))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Settings":
         return self  # immutable: copies share it

@@ -35,15 +35,23 @@ class Switched(NamedTuple):
 
 
 def decide_numbers(
-    judgements: Sequence[Judgement], y: NDArray, settings: Settings, latest: int | None
+    judgements: Sequence[Judgement],
+    y: NDArray,
+    settings: Settings,
+    latest: int | None,
+    *,
+    false_alarms: float,
+    may_wait: bool = False,
 ) -> Decision | Switched:
     """Decide as `decide` does, but look for a change of the rule within a batch that seems new."""
-    decision = decide(judgements, y, settings, latest)
+    decision = decide(judgements, y, settings, latest, false_alarms=false_alarms, may_wait=may_wait)
     in_use = next((one for one in judgements if one.model.number == latest), None)
     if not isinstance(decision, SomeNew) or in_use is None or not settings.labels_in_detection:
         return decision
-    found = switch_to_known(in_use, judgements, y, settings.false_alarms)
-    return found or new_after_switch(in_use, y, settings.false_alarms, decision)
+    if len(in_use.label_errors) > len(y):  # earlier batches were tested with this one
+        return decision
+    found = switch_to_known(in_use, judgements, y, false_alarms)
+    return found or new_after_switch(in_use, y, false_alarms, decision)
 
 
 def switch_to_known(
@@ -120,6 +128,6 @@ def p_of_part(one: Judgement, y: NDArray, part: slice) -> float:
     """Return the p-value of inputs and targets of a part of the batch."""
     scores = one.scores.of(np.arange(len(y))[part])
     total = one.calibration.score_sum(scores.log_error, scores.group)
-    p_inputs = float(ndtr(-one.calibration.z(total)))
+    p_inputs = one.calibration.upper_tail(one.calibration.z(total))
     p_labels = p_of_labels(one.calibration, scores, y[part], one.label_errors[part])
     return sidak(min(p_inputs, p_labels))

@@ -6,7 +6,7 @@ learners take samples and training steps, and become experts.
 
 from copy import copy, deepcopy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,14 @@ MODEL_KEY = 100  # purpose of the random key of a model
 MAX_IDLE_UNCALIBRATED = 20  # after which a learner of a few stray samples is removed
 
 
+class Batch(NamedTuple):
+    """Samples that are decided on together."""
+
+    X: NDArray[np.float64]
+    y: NDArray[np.int64]
+    first: int  # number of its first sample in the stream
+
+
 class System:
     """The models, and the flow of batches and samples among them."""
 
@@ -53,6 +61,9 @@ class System:
         self.latest: int | None = None  # the model that took the last batch
         self.units = CommonInputUnits()
         self.agreement = Agreement()
+        self.undecided: Batch | None = None  # what follows tells whether it is new
+        # Batches of the model in use: where samples depend on those before, several are tested.
+        self.recent: list[tuple[NDArray, NDArray[np.int64]]] = []
         self.last_used: dict[int, int] = {}  # by model: the last batch of which it took samples
 
     # ---------------------------------------------------------------- models
@@ -82,6 +93,11 @@ class System:
         return find_model(self.models, number)
 
     @property
+    def false_alarms(self) -> float:
+        """The probability of a false alarm that is allowed for the next batch."""
+        return self.settings.batch_rate(self.journal.batches)
+
+    @property
     def n_parameters(self) -> int:
         """Every number kept, also by removed models that others are built on."""
         kept = with_bases(self.models).values()
@@ -95,6 +111,7 @@ class System:
         )
         result.journal = self.journal.copy()
         result.last_used = dict(self.last_used)
+        result.recent = list(self.recent)
         return result
 
     def open_model(self, evidence: dict[str, Any] | None = None) -> Learner:
@@ -139,18 +156,62 @@ class System:
 
     def learn_batch(self, X: NDArray, y: NDArray[np.int64]) -> Report:
         """Learn one batch of any size: score it, decide whose it is, apply the decision."""
-        judgements = decide.judge_all(self._models_for_batch(X), X, y, self.latest)
-        numbers = self.settings.targets == NUMBERS
-        decide_batch = decide_numbers if numbers else decide.decide
-        decision = decide_batch(judgements, y, self.settings, self.latest)
-        self._apply(decision, judgements, X, y)
+        batch, before = Batch(X, y, self.journal.samples), self.latest
+        judgements, decision = self._judge_and_decide(batch)
+        if self._settle(decision):
+            judgements, decision = self._judge_and_decide(batch)
+        self.journal.report(*self._apply(decision, judgements, batch))
+        if isinstance(decision, decide.Known):
+            self._merge_duplicates(judgements)
+        self.recent = [*self._recent_batches(len(X)), (X, y)] if self.latest == before else []
         self._count_samples_and_classes(y)
         self._complete_and_evict()
         return self.journal.reports[-1]
 
+    def _judge_and_decide(
+        self, batch: Batch, *, may_wait: bool = True
+    ) -> tuple[list[Judgement], decide.Decision | Switched]:
+        """Let the models judge a batch, with recent ones where these are needed; decide on it."""
+        recent = self._recent_batches(len(batch.X))
+        X = np.concatenate([*(X for X, _ in recent), batch.X])
+        y = np.concatenate([*(y for _, y in recent), batch.y])
+        rate = self.false_alarms
+        judgements = decide.judge_all(
+            self._models_for_batch(batch.X), X, y, self.latest, rate, may_wait=may_wait
+        )
+        may_wait = may_wait and self.undecided is None
+        numbers = self.settings.targets == NUMBERS
+        decide_batch = decide_numbers if numbers else decide.decide
+        return judgements, decide_batch(
+            judgements, batch.y, self.settings, self.latest, false_alarms=rate, may_wait=may_wait
+        )
+
+    def _settle(self, decision: decide.Decision | Switched | None) -> bool:
+        """Take the batch that was undecided, given the decision on the next; is something new?
+
+        A burst is over by then, and belongs to the known task; what is new goes on.
+        """
+        batch, self.undecided = self.undecided, None
+        if batch is None:
+            return False
+        judgements, earlier = self._judge_and_decide(batch, may_wait=False)
+        new = decision is None or isinstance(decision, decide.SomeNew)
+        if not new and self.latest is not None:
+            earlier = decide.Known(self.latest, events.NO_P_VALUE)
+        self._apply(earlier, judgements, batch)
+        return new
+
+    def _recent_batches(self, batch_size: int) -> list[tuple[NDArray, NDArray[np.int64]]]:
+        """Return the last batches of the model in use that are tested with the next one."""
+        in_use = next((m for m in self.calibrated if m.number == self.latest), None)
+        n = 0
+        if in_use is not None:
+            n = in_use.calibration.memory.batches_to_test(batch_size) - 1
+        return self.recent[len(self.recent) - n :] if n else []
+
     def judge(self, X: NDArray, y: NDArray[np.int64] | None = None) -> list[Verdict]:
         """Return what each calibrated model says of a batch."""
-        return [judge(model, X, y).verdict for model in self.calibrated]
+        return [judge(model, X, y, self.false_alarms).verdict for model in self.calibrated]
 
     def _models_for_batch(self, X: NDArray) -> list[Model]:
         """Return the models that judge a batch: all, or of many experts the likely ones."""
@@ -171,34 +232,33 @@ class System:
         return known
 
     def _apply(
-        self,
-        decision: decide.Decision | Switched,
-        judgements: list[Judgement],
-        X: NDArray,
-        y: NDArray[np.int64],
-    ) -> None:
+        self, decision: decide.Decision | Switched, judgements: list[Judgement], batch: Batch
+    ) -> tuple[str, int, float]:
+        """Give a batch to its models; return what is to be reported: kind, model, p-value."""
         verdicts = [one.verdict for one in judgements]
-        everything = np.arange(len(X))
+        everything = np.arange(len(batch.X))
         match decision:
             case decide.NoneCalibrated():
                 model = self.adapting or self.open_model()
-                self._give(model.number, X, y, everything)
-                self.journal.report(events.LEARNING, model.number)
+                self._give(model.number, batch, everything)
+                return events.LEARNING, model.number, events.NO_P_VALUE
             case decide.Known(number, p):
                 self._mark_used(number, verdicts)
-                self._give(number, X, y, everything)
-                self.journal.report(events.KNOWN, number, p)
-                self._merge_duplicates(judgements)
+                self._give(number, batch, everything)
+                return events.KNOWN, number, p
+            case decide.Undecided(number, p):
+                self.undecided = batch
+                return events.UNDECIDED, number, p
             case decide.Mixed(models, p):
                 self._mark_used(decision.largest, verdicts)
-                self._share_out(models, everything, X, y)
-                self.journal.report(events.MIXED, decision.largest, p)
+                self._share_out(models, everything, batch)
+                return events.MIXED, decision.largest, p
             case Switched(before, after, at, p):
                 self._mark_used(after, verdicts)
-                self._give(before, X, y, everything[:at])
-                self._give(after, X, y, everything[at:])
+                self._give(before, batch, everything[:at])
+                self._give(after, batch, everything[at:])
                 self.last_used[before] = self.journal.batches - 1  # it did not take the last sample
-                self.journal.report(events.MIXED, after, p)
+                return events.MIXED, after, p
             case decide.SomeNew(models, novel, p):
                 # Residuals contradict all rules of a group alike: the one that was not asked to
                 # split the batch, though calibrated, must not learn it.
@@ -208,33 +268,27 @@ class System:
                 young = next((m for m in self.learners if m not in judges), None)
                 number = (young or self.open_model(events.closest_verdicts(verdicts))).number
                 self._mark_used(number, verdicts)
-                self._share_out(models, np.flatnonzero(~novel), X, y)
-                self._give(number, X, y, np.flatnonzero(novel))
-                self.journal.report(events.NEW if novel.all() else events.MIXED, number, p)
+                self._share_out(models, np.flatnonzero(~novel), batch)
+                self._give(number, batch, np.flatnonzero(novel))
+                return events.NEW if novel.all() else events.MIXED, number, p
 
     def _share_out(
-        self,
-        models: NDArray[np.int64],
-        chosen: NDArray[np.int64],
-        X: NDArray,
-        y: NDArray[np.int64],
+        self, models: NDArray[np.int64], chosen: NDArray[np.int64], batch: Batch
     ) -> None:
         """Give each of the chosen samples to its model."""
         for number in np.unique(models).tolist():
             if any(model.number == number for model in self.models):
-                self._give(number, X, y, chosen[models[chosen] == number])
+                self._give(number, batch, chosen[models[chosen] == number])
 
-    def _give(
-        self, number: int, X: NDArray, y: NDArray[np.int64], chosen: NDArray[np.int64]
-    ) -> None:
-        """Let a model learn some samples of the current batch, if it is still trained."""
+    def _give(self, number: int, batch: Batch, chosen: NDArray[np.int64]) -> None:
+        """Let a model learn some samples of a batch, if it is still trained."""
         if not len(chosen):
             return
         self.last_used[number] = self.journal.batches
         model = self.model(number)
         if isinstance(model, Expert):
             return
-        model.buffer.add(X[chosen], y[chosen], self.journal.samples + chosen)
+        model.buffer.add(batch.X[chosen], batch.y[chosen], batch.first + chosen)
         if not model.is_calibrated:
             model.group = self._find_group(model)
         self._replace_by(model, model.advance(self.threads))
@@ -243,7 +297,7 @@ class System:
         """Return the group of an older model with the same inputs and other labels, or its own."""
         for older in self.calibrated:
             if older.number < model.number and is_same_inputs_other_labels(
-                older, model.buffer, self.settings.false_alarms
+                older, model.buffer, self.false_alarms
             ):
                 return older.group
         return model.group
@@ -251,12 +305,21 @@ class System:
     def label(self, numbers: NDArray[np.int64], y: NDArray) -> int:
         """Set late labels of samples, numbered as they were taken; return how many are kept."""
         self._count_classes(y)
-        total = 0
+        total = self._label_undecided(numbers, y)
         for model in self.learners:
             found, expert = model.label(numbers, y, self.threads)
             total += found
             self._replace_by(model, expert)
         return total
+
+    def _label_undecided(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> int:
+        if self.undecided is None:
+            return 0
+        first, labels = self.undecided.first, self.undecided.y.copy()
+        here = (numbers >= first) & (numbers < first + len(labels))
+        labels[numbers[here] - first] = y[here]
+        self.undecided = self.undecided._replace(y=labels)
+        return int(np.count_nonzero(here))
 
     def _replace_by(self, model: Learner, expert: Expert | None) -> None:
         """Put the expert, if training is over, in the place of the learner."""
@@ -308,6 +371,8 @@ class System:
         """Finish the training of all models now; X and y are the rest of the stream, if any."""
         if len(X):
             self.learn_batch(X, y)
+        if self.undecided is not None:
+            self._settle(None)
         few = min(self.settings.too_few, self.settings.buffer_size)
         for model in self.learners:
             n = len(model.buffer)

@@ -9,6 +9,7 @@ from dirad.growth.adapt import Adaptation
 from dirad.params import Params
 from dirad.preval.calibration import N_QUANTILES, Calibration
 from dirad.preval.clusters import Clusters
+from dirad.preval.dependence import Memory
 from dirad.preval.expert import Evaluator
 from dirad.preval.input_units import CommonInputUnits, InputScaling
 from dirad.preval.l1 import L1Training, Pathway
@@ -213,6 +214,9 @@ def check_calibration(calibration: Calibration) -> None:
     positive = (calibration.deviation > 0).all() and (calibration.samples > 0).all()
     must(positive, "a row has no samples")
     must(calibration.fitted <= 0, "fitted samples are less usual than new ones")
+    finite = all(1.0 <= tau < float("inf") for tau in calibration.memory)
+    must(finite, "an autocorrelation time is below 1 or infinite")
+    must(calibration.memory.independent or calibration.n_learned > 0, "it saw no samples")
     for wrong, n in calibration.label_errors.values():
         must(0 <= wrong <= n < float("inf"), "it counts more errors than answers")
 
@@ -236,6 +240,8 @@ CALIBRATION = Object(
         "samples": Array(INT, "rows"),
         "label_errors": Dictionary(Int(), Row(Real(), Real())),
         "fitted": Real(),
+        "memory": Object(Memory, {"inputs": Real(), "errors": Real(), "losses": Real()}),
+        "n_learned": COUNT,
         "residuals": Maybe(Later(lambda: RESIDUALS)),
     },
     check_calibration,

@@ -12,7 +12,16 @@ from dirad.preval.buffer import Buffer
 from dirad.preval.calibration import ScoreSum
 from dirad.preval.choice import ContinualSystem
 from dirad.preval.duplicates import Agreement
-from dirad.preval.events import KNOWN, LEARNING, MIXED, NEW, Journal, ModelEvent, Report
+from dirad.preval.events import (
+    KNOWN,
+    LEARNING,
+    MIXED,
+    NEW,
+    UNDECIDED,
+    Journal,
+    ModelEvent,
+    Report,
+)
 from dirad.preval.expert import Expert
 from dirad.preval.l0 import L0Training
 from dirad.preval.learner import Learner
@@ -20,7 +29,7 @@ from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.paper import PaperSystem
 from dirad.preval.paper_model import PaperExpert, PaperLearner
 from dirad.preval.settings import Settings
-from dirad.preval.system import System
+from dirad.preval.system import Batch, System
 from dirad.preval.targets import NUMBER_CLASS, NUMBERS, TargetScaling
 from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Plain, Real, Text
 from dirad.storage.composites import (
@@ -262,7 +271,7 @@ class Events(Codec):
 class Reports(Codec):
     """What was said of every batch, as arrays."""
 
-    WORDS = (LEARNING, KNOWN, MIXED, NEW)
+    WORDS = (LEARNING, KNOWN, MIXED, NEW, UNDECIDED)
 
     def pack(self, value: Sequence[Report], store: ArrayStore, path: str) -> dict:
         numbers = [(one.batch, self.WORDS.index(one.kind), one.model) for one in value]
@@ -314,6 +323,7 @@ SYSTEM_FIELDS: dict[str, Codec] = {
 }
 SCORE_SUM = Object(ScoreSum, {"total": Real(), "rows": Array(INT, "rows")})
 AGREEMENT = Object(Agreement, {"pairs": Dictionary(Row(COUNT, COUNT), Row(SCORE_SUM, SCORE_SUM))})
+BATCH = Object(Batch, {"X": Array(REAL, "samples", "inputs"), "y": Targets(), "first": COUNT})
 OUR_SYSTEM = Object(
     without_init(System),
     SYSTEM_FIELDS
@@ -322,6 +332,8 @@ OUR_SYSTEM = Object(
         "units": UNITS,
         "agreement": AGREEMENT,
         "last_used": Dictionary(COUNT, COUNT),
+        "undecided": Maybe(BATCH),
+        "recent": List(Row(Array(REAL, "samples", "inputs"), Targets())),
     },
     check_system,
 )

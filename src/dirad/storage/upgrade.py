@@ -2,8 +2,8 @@
 
 Formats 1 and 2 are of dirad 0.1. Networks of format 3 have no encoding of missing values and
 categories. Up to format 4, learners had a linear predictor in place of an interim expert; up to
-format 5, calibrations did not tell the scores of fitted samples; up to format 6, all targets were
-classes.
+format 5, calibrations did not tell the scores of fitted samples, nor how samples depend on those
+before them; up to format 6, all targets were classes.
 """
 
 from dataclasses import asdict
@@ -23,7 +23,7 @@ def upgraded(description: Tree) -> Tree:
     if description["version"] < 5 and description["model"] == "PREVALClassifier":
         description = _with_interim_experts(description)
     if description["version"] < 6:
-        description = _with_fitted_scores(description)
+        description = _with_dependence(description)
     if description["version"] < 7:
         description = _with_class_targets(description)
     return description
@@ -45,14 +45,21 @@ def _with_class_targets(packed: Any) -> Any:
     return new
 
 
-def _with_fitted_scores(packed: Any) -> Any:
-    """Return a description whose calibrations expect the same scores of fitted and new samples."""
+def _with_dependence(packed: Any) -> Any:
+    """Return a description of independent samples, whose fitted ones score as new ones do."""
     if isinstance(packed, list):
-        return [_with_fitted_scores(one) for one in packed]
+        return [_with_dependence(one) for one in packed]
     if not isinstance(packed, dict):
         return packed
-    new = {name: _with_fitted_scores(value) for name, value in packed.items()}
-    return {**new, "fitted": 0.0} if "quantiles" in new and "label_errors" in new else new
+    new = {name: _with_dependence(value) for name, value in packed.items()}
+    if "quantiles" in new and "label_errors" in new:
+        memory = {"inputs": 1.0, "errors": 1.0, "losses": 1.0}
+        new |= {"fitted": 0.0, "memory": memory, "n_learned": 0}
+    if "T_CP" in new and "T_conf" in new:
+        new.setdefault("false_alarms_per", "batch")
+    if "agreement" in new:
+        new |= {"undecided": None, "recent": []}
+    return new
 
 
 def _with_interim_experts(description: Tree) -> Tree:

@@ -1,0 +1,97 @@
+"""How long a stream remembers: what samples in time order are worth as independent ones.
+
+The mean of n samples in time order varies as the mean of n/τ independent ones would. τ is the
+*integrated autocorrelation time*: 1 for independent samples, about (1 + φ)/(1 − φ) for a
+first-order autoregression with coefficient φ.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+MIN_BLOCKS = 16  # of one length, from which an autocorrelation is estimated
+MAX_COLUMNS = 64  # that are looked at: of more, those that vary most
+SIGNIFICANCE = 1e-3  # of autocorrelations, from which a stream is taken for dependent
+CLIP = 3.0  # standard deviations beyond which a value is taken for less extreme
+MIN_SPREAD = 1e-9  # of values clipped to ±3, below which a column is constant
+MAD_TO_STD = 1.4826  # standard deviations per median absolute deviation, of a normal distribution
+
+TESTED_AT_ONCE = 8.0  # independent samples that a test should at least have
+MAX_BATCHES = 16  # that are tested together
+
+
+class Memory(NamedTuple):
+    """The autocorrelation times τ of a task: all 1 if its samples are independent."""
+
+    inputs: float = 1.0
+    errors: float = 1.0  # of L1, which are tested
+    losses: float = 1.0  # of L0: how improbable it finds the right class
+
+    @property
+    def independent(self) -> bool:
+        """Does no sample depend on those before it?"""
+        return self.inputs <= 1.0
+
+    def batches_to_test(self, batch_size: int) -> int:
+        """Return how many batches are tested together, so that they can tell anything."""
+        needed = TESTED_AT_ONCE * max(self.errors, self.losses) / batch_size
+        return 1 if self.independent else min(max(math.ceil(needed), 1), MAX_BATCHES)
+
+
+def autocorrelation_time(X: NDArray, before: int = 0, significance: float = SIGNIFICANCE) -> float:
+    """Return τ of the column of X that remembers longest; 1 if nothing shows dependence.
+
+    The rows of X are in time order. Besides the values, how far they are from their mean is looked
+    at: bursts change the spread alone. A step after so many rows as there are `before` does not
+    count. `significance` is the probability that independent samples are taken for dependent.
+    """
+    if len(X) < MIN_BLOCKS:
+        return 1.0
+    values = standardized(X, before)
+    values = np.hstack([values, standardized(np.abs(values), before)])
+    n_lengths = int(np.log2(len(X) / MIN_BLOCKS)) + 1
+    limit = float(ndtri(1.0 - significance / max(values.shape[1] * n_lengths, 1)))
+    tau = np.ones(values.shape[1])
+    dependent = np.zeros(values.shape[1], bool)  # at the length before
+    means = values
+    for length in 2 ** np.arange(n_lengths):
+        m, variance = len(means), np.maximum(means.var(axis=0), np.finfo(float).tiny)
+        centred = means - means.mean(axis=0)
+        correlation = (centred[1:] * centred[:-1]).sum(axis=0) / (m * variance)
+        significant = correlation * np.sqrt(m) > limit
+        # Blocks that are longer than the memory are nearly independent: the variance of their
+        # means tells τ. Shorter ones are extrapolated; the estimate is too low by a known amount
+        # (Kendall, 1954).
+        unbiased = np.minimum(correlation + (1.0 + 3.0 * correlation) / m, 1.0 - 1.0 / m)
+        here = np.where(significant, unbiased, np.maximum(correlation, 0.0))
+        estimate = length * variance * (1.0 + here) / (1.0 - here)
+        tau = np.where(significant | dependent, estimate, tau)
+        dependent = significant
+        even = m - m % 2
+        means = 0.5 * (means[:even:2] + means[1:even:2])
+    return max(float(tau.max(initial=1.0)), 1.0)
+
+
+def standardized(X: NDArray, before: int) -> NDArray[np.float64]:
+    """Return the columns that vary most, standardized; extreme values are made less extreme.
+
+    The rows before and after a possible step are centred by themselves.
+    """
+    X = centred(X, np.median, before)
+    X = X[:, np.sort(np.argsort(-X.std(axis=0), kind="stable")[:MAX_COLUMNS])]
+    scale = np.median(np.abs(X), axis=0) * MAD_TO_STD
+    scale = np.where(scale > 0, scale, np.maximum(X.std(axis=0), np.finfo(float).tiny))
+    X = centred(np.clip(X / scale, -CLIP, CLIP), np.mean, before)
+    spread = X.std(axis=0)
+    varied = spread > MIN_SPREAD
+    return X[:, varied] / spread[varied]
+
+
+def centred(X: NDArray, center: Callable[..., NDArray], before: int) -> NDArray[np.float64]:
+    """Return X without the center of its rows, of those before and after a step each."""
+    parts = [part for part in (X[:before], X[before:]) if len(part)]
+    return np.concatenate([part - center(part, axis=0) for part in parts])

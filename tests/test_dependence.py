@@ -1,0 +1,129 @@
+"""Samples that depend on those before: how many independent ones they are worth, and alarms."""
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+import dirad
+from dirad import PREVALClassifier
+from dirad.preval.calibration import calibrate
+from dirad.preval.dependence import Memory, autocorrelation_time
+from dirad.preval.settings import PRESETS
+from dirad.storage.model_file import packed
+
+DEFAULT = PRESETS["default"]
+
+
+def autoregression(n, phi, seed, inputs=5):
+    """Return inputs, each of which follows a first-order autoregression of variance 1."""
+    noise = np.random.default_rng(seed).normal(size=(n, inputs)) * np.sqrt(1.0 - phi**2)
+    noise[0] /= np.sqrt(1.0 - phi**2)
+    return lfilter([1.0], [1.0, -phi], noise, axis=0)
+
+
+def by_a_line(X):
+    return (X[:, 0] + X[:, 1] > 0).astype(int)
+
+
+def bursts(n, starts, length, seed):
+    """Return independent inputs, which are four times as large in some stretches."""
+    X = np.random.default_rng(seed).normal(size=(n, 5))
+    for start in starts:
+        X[start : start + length] *= 4.0
+    return X
+
+
+@pytest.mark.parametrize(("phi", "n"), [(0.5, 1000), (0.9, 3000), (0.95, 10_000), (0.99, 10_000)])
+def test_autocorrelation_times_of_autoregressions(phi, n):
+    true = (1.0 + phi) / (1.0 - phi)
+    found = [autocorrelation_time(autoregression(n, phi, seed, inputs=1)) for seed in range(10)]
+    assert 0.6 * true < np.median(found) < 1.6 * true
+
+
+def test_the_mean_varies_as_that_of_so_many_independent_samples():
+    means = [autoregression(2000, 0.9, seed, inputs=1).mean() for seed in range(400)]
+    tau = autocorrelation_time(autoregression(20_000, 0.9, 1000, inputs=1))
+    assert np.var(means) == pytest.approx(tau / 2000, rel=0.35)
+
+
+def test_independent_samples_are_worth_themselves():
+    rng = np.random.default_rng(0)
+    draws = [rng.normal, rng.standard_cauchy, rng.random, lambda size: rng.random(size) < 0.02]
+    found = [autocorrelation_time(draw(size=(1000, 20)) * 1.0) for draw in draws for _ in range(50)]
+    assert np.mean(np.array(found) > 1.0) < 0.02
+
+
+def test_what_shows_in_spread_alone_is_found():
+    X = bursts(4000, range(200, 4000, 400), 60, 0)
+    assert autocorrelation_time(X) > 10.0
+
+
+@pytest.mark.parametrize(
+    "X", [np.zeros((500, 3)), np.zeros((500, 0)), np.zeros((0, 3)), np.full((40, 2), 1e300)]
+)
+def test_constant_inputs_depend_on_nothing(X):
+    assert autocorrelation_time(X) == 1.0
+
+
+def test_few_independent_samples_do_not_judge():
+    logs, groups = np.random.default_rng(0).normal(size=100), np.zeros(100, np.int64)
+    calibration = calibrate(logs, groups, 1)
+    unusual = calibration.score_sum(np.full(200, 9.0), np.zeros(200, np.int64))
+    assert calibration.p_value(unusual) < 1e-20
+    dependent = calibration._replace(memory=Memory(100.0, 100.0, 100.0), n_learned=200)
+    assert dependent.p_value(unusual) == 1.0
+    assert dependent._replace(n_learned=100_000).p_value(unusual) < 0.05
+
+
+def test_the_longer_the_memory_the_more_batches_are_tested_together():
+    assert Memory().batches_to_test(200) == 1
+    assert Memory(40.0, 20.0, 1.0).batches_to_test(200) == 1
+    assert Memory(300.0, 100.0, 50.0).batches_to_test(200) == 4
+    assert Memory(1e9, 1e9, 1.0).batches_to_test(200) == 16
+
+
+def test_rates_of_a_whole_stream_add_up_to_what_is_promised():
+    settings = DEFAULT.replace(false_alarms=0.05, false_alarms_per="stream")
+    rates = [settings.batch_rate(number) for number in range(100_000)]
+    assert 0.0495 < sum(rates) < 0.05
+    assert DEFAULT.batch_rate(0) == DEFAULT.batch_rate(10**6) == DEFAULT.false_alarms
+
+
+@pytest.mark.parametrize("phi", [0.9, 0.99])
+def test_one_dependent_task_has_one_model_and_a_change_is_found(phi):
+    X = autoregression(16_000, phi, 3)
+    y = by_a_line(X)
+    y[12_000:] = X[12_000:, 0] - X[12_000:, 1] > 0
+    model = PREVALClassifier(random_state=0).partial_fit(X[:12_000], y[:12_000])
+    assert len(model.models_) == 1
+    assert model.partial_fit(X[12_000:], y[12_000:]).score(X[14_000:], y[14_000:]) > 0.9
+    assert sum(event.kind == "opened" for event in model.events_) == 2
+
+
+def test_a_burst_is_no_task_and_what_lasts_is():
+    """The batch in which something unusual begins waits for the next one."""
+    X = bursts(3000, [1330], 90, 0)  # over in the batch after
+    model = PREVALClassifier(random_state=0).partial_fit(X, by_a_line(X))
+    assert [report.kind for report in model.reports_[6:8]] == ["undecided", "known"]
+    assert len(model.models_) == 1
+    X[1350:] += 8.0
+    y = np.where(np.arange(3000) < 1350, by_a_line(X), 2 + by_a_line(X - 8.0))
+    model = PREVALClassifier(random_state=0).partial_fit(X, y)
+    assert [report.kind for report in model.reports_[6:8]] == ["undecided", "new"]
+    assert (model.route(X[1400:]) == 1).mean() > 0.99
+    assert model.score(X[1400:], y[1400:]) > 0.95
+
+
+def test_nothing_is_lost_while_a_batch_is_undecided(tmp_path):
+    X = bursts(1600, [1330], 250, 0)
+    y = by_a_line(X)
+    model = PREVALClassifier(random_state=0).partial_fit(X[:1400], y[:1400])
+    assert model.reports_[-1].kind == "undecided"
+    dirad.save(model, tmp_path / "stream.dirad")
+    back = dirad.load(tmp_path / "stream.dirad")
+    for one in (model, back):
+        one.label([1390], [5])  # it is still there
+        one.partial_fit(X[1400:], y[1400:]).finish()
+    assert packed(back) == packed(model)
+    ended = PREVALClassifier(random_state=0).partial_fit(X[:1400], y[:1400]).finish()
+    assert ended.n_samples_seen_ == 1400
