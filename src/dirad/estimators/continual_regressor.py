@@ -47,6 +47,9 @@ class PREVALRegressor(RegressorMixin, BaseEstimator):
         stable when its buffer is full, another rule holds, or `finish` is called.
     false_alarms : float, optional
         Probability that a batch of a known rule, of any size, is called new (0.0001).
+    false_alarms_per : {"batch", "stream"}, optional
+        Whether that is the probability for any one batch, or that there is ever a false alarm in
+        the whole stream, however long it becomes.
     held_out : float, optional
         Share of the samples that is held out for calibration (0.1); of the first 200 samples of a
         rule at least a fifth.
@@ -101,6 +104,7 @@ class PREVALRegressor(RegressorMixin, BaseEstimator):
         begin=None,
         steps_per_batch=None,
         false_alarms=None,
+        false_alarms_per=None,
         held_out=None,
         modes=None,
         max_models=None,
@@ -114,6 +118,7 @@ class PREVALRegressor(RegressorMixin, BaseEstimator):
         self.begin = begin
         self.steps_per_batch = steps_per_batch
         self.false_alarms = false_alarms
+        self.false_alarms_per = false_alarms_per
         self.held_out = held_out
         self.modes = modes
         self.max_models = max_models
