@@ -26,7 +26,7 @@ def test_a_row_is_answered_alike_alone_and_with_others(monkeypatch):
     for i, row in enumerate(X):
         alone = system.answer(row[None])
         assert alone.route[0] == whole.route[i]
-        assert np.array_equal(alone.probabilities[0], whole.probabilities[i])
+        assert np.array_equal(alone.outputs[0], whole.outputs[i])
 
 
 def test_other_models_answer_for_one_without_classes(monkeypatch):
@@ -38,8 +38,8 @@ def test_other_models_answer_for_one_without_classes(monkeypatch):
     vars(mute.evaluator).pop("program", None)
     X = samples(0, 5, seed=5)[0]
     assert (system.answer(X).route == mute.number).all()
-    expected = system.models[1].evaluate(X).probabilities
-    found = system.answer(X).probabilities[:, list(system.models[1].classes)]
+    expected = system.models[1].evaluate(X).outputs
+    found = system.answer(X).outputs[:, list(system.models[1].classes)]
     assert np.array_equal(found, expected)
 
 
@@ -61,7 +61,7 @@ def test_the_share_of_conflicts_as_score_with_clusters():
     assert expert.l1.clusters.n > 1
     found = expert.evaluate(X).score
     assert np.array_equal(np.unique(found * len(expert.l1.targets) % 1).round(6) % 1, [0.0])
-    assert np.mean(system.answer(X).probabilities.argmax(axis=1) == y) > 0.9
+    assert np.mean(system.answer(X).outputs.argmax(axis=1) == y) > 0.9
 
 
 def test_a_mapped_file_can_be_written_again(tmp_path):

@@ -34,7 +34,7 @@ def joined_samples(*parts):
 
 def accuracy(system, task):
     X, y = samples(task, 300, seed=50 + task)
-    return np.mean(system.answer(X).probabilities.argmax(axis=1) == y)
+    return np.mean(system.answer(X).outputs.argmax(axis=1) == y)
 
 
 # ------------------------------------------------------------------ changes
@@ -57,7 +57,7 @@ def test_changes_of_task_are_detected_without_labels():
         system.learn(X, np.full(300, UNLABELLED))
     assert kinds(system) == [("opened", 0), ("opened", 1), ("chosen", 0)]
     assert not any(model.classes for model in system.models)
-    assert system.answer(samples(0, 10)[0]).probabilities.shape == (10, 0)
+    assert system.answer(samples(0, 10)[0]).outputs.shape == (10, 0)
 
 
 def test_a_stray_batch_ends_no_training_and_its_model_is_removed():
@@ -124,10 +124,10 @@ def test_known_inputs_with_other_labels_are_detected_and_the_latest_rule_answers
     assert kinds(system)[-1] == ("opened", 1)
     assert system.models[1].group == 0
     test, right = samples(0, 300, seed=4)
-    assert np.mean(system.answer(test).probabilities.argmax(axis=1) == 1 - right) > 0.9
+    assert np.mean(system.answer(test).outputs.argmax(axis=1) == 1 - right) > 0.9
     system.learn(*samples(0, 200, seed=5))  # and back again: no new model
     assert kinds(system)[-1] == ("chosen", 0)
-    assert np.mean(system.answer(test).probabilities.argmax(axis=1) == right) > 0.9
+    assert np.mean(system.answer(test).outputs.argmax(axis=1) == right) > 0.9
 
 
 RULES = [  # three ways to label the same inputs
@@ -250,7 +250,7 @@ def test_a_rule_that_changes_in_the_middle_of_a_batch():
     system.learn(X[:1200], y[:1200])
     assert system.models[1].group == 0
     test, right = samples(0, 300, seed=4)
-    assert np.mean(system.answer(test).probabilities.argmax(axis=1) == 1 - right) > 0.9
+    assert np.mean(system.answer(test).outputs.argmax(axis=1) == 1 - right) > 0.9
     before = len(system.models)
     system.learn(samples(0, 3000, seed=5)[0], np.full(3000, UNLABELLED))
     assert len(system.models) == before  # rules are not merged
@@ -558,7 +558,7 @@ def test_of_many_experts_only_the_likely_ones_are_evaluated(monkeypatch):
     assert sum(evaluated) == 2 * len(X)
     assert np.array_equal(found.route, expected.route)
     assert np.array_equal(found.novelty, expected.novelty)
-    assert np.array_equal(found.probabilities, expected.probabilities)
+    assert np.array_equal(found.outputs, expected.outputs)
     monkeypatch.setattr(system_module, "EXPERTS_PER_BATCH", 2)
     before = len(system.models)
     assert str(system.learn_batch(*samples(3, 50, seed=11))).startswith("known: 3")

@@ -232,7 +232,7 @@ def test_new_tasks_are_detected_and_nothing_is_overwritten(name):
         X, y = samples(task, 200, seed=9)
         least = 0.95 if name == "default" else 0.7
         assert np.mean(system.answer(X).route == task) > least
-        assert np.mean(system.answer(X).probabilities.argmax(axis=1) == y) > least
+        assert np.mean(system.answer(X).outputs.argmax(axis=1) == y) > least
 
 
 def test_a_recurring_task_chooses_its_old_model():

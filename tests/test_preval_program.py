@@ -81,7 +81,7 @@ def test_answers_and_score(kind, place):
         assert close(found[OUTPUTS], probabilities)
     scores = one.evaluate(X)
     assert close(scores.score, score)
-    assert close(scores.probabilities, probabilities)
+    assert close(scores.outputs, probabilities)
 
 
 @pytest.mark.parametrize(("kind", "place"), CASES)

@@ -75,7 +75,7 @@ class Ours:
 
     def predict(self, X: NDArray) -> NDArray[np.int64]:
         """Return the class of each sample."""
-        return self.system.answer(X.astype(np.float64)).probabilities.argmax(axis=1)
+        return self.system.answer(X.astype(np.float64)).outputs.argmax(axis=1)
 
     def route(self, X: NDArray) -> NDArray[np.int64]:
         """Return the model that answers each sample."""

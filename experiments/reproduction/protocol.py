@@ -188,7 +188,7 @@ def test(
     result = {}
     for digit in classes:
         chosen = rng.choice(np.flatnonzero(data.y_test == digit), each, replace=False)
-        answers = system.answer(data.X_test[chosen]).probabilities.argmax(axis=1)
+        answers = system.answer(data.X_test[chosen]).outputs.argmax(axis=1)
         result[digit] = float(np.mean(answers == digit))
     return result
 

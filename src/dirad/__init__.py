@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dirad.core.network import Network
-    from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier, watch
+    from dirad.estimators import (
+        DIRADClassifier,
+        DIRADRegressor,
+        PREVALClassifier,
+        PREVALRegressor,
+        watch,
+    )
     from dirad.explanation import Explanation, explain
     from dirad.growth.adapt import Batch, adapt, new_data, step
     from dirad.growth.state import State, new_state
@@ -26,6 +32,7 @@ __all__ = [
     "ModelError",
     "Network",
     "PREVALClassifier",
+    "PREVALRegressor",
     "Params",
     "State",
     "adapt",
@@ -42,7 +49,13 @@ __all__ = [
 # Names are imported when they are first used: a command that needs none of them starts at once.
 _HOMES = {
     "core.network": ("Network",),
-    "estimators": ("DIRADClassifier", "DIRADRegressor", "PREVALClassifier", "watch"),
+    "estimators": (
+        "DIRADClassifier",
+        "DIRADRegressor",
+        "PREVALClassifier",
+        "PREVALRegressor",
+        "watch",
+    ),
     "explanation": ("Explanation", "explain"),
     "growth.adapt": ("Batch", "adapt", "new_data", "step"),
     "growth.state": ("State", "new_state"),

@@ -94,6 +94,8 @@ def export(
     require_begun(found, model)
     if any(one.phase != "stable" for one in getattr(found.model, "models_", ())):
         raise Usage(f"{model} is still learning: dirad learn {model} --finish finishes it")
+    if found.fitted.estimator == "PREVALRegressor":
+        raise Usage(f"{model} is a continual model of numbers, which cannot be exported yet")
     names = names_of(found, model)
     if names is not None:
         found.model.feature_names_in_ = np.array(names, object)

@@ -158,16 +158,13 @@ def scores(model: Any, X: NDArray, y: NDArray, prefix: str = "test ") -> dict[st
 
 def model_rows(model: Any) -> list[dict[str, Any]]:
     """Return a table row for each model of a continual model."""
-    return [
-        {
-            "model": one.number,
-            "phase": "stable" if one.phase == "stable" else "learning",
-            "classes": ", ".join(str(model._state.labels[code]) for code in one.classes),
-            "edges of L0": one.network.n_edges,
-            "numbers kept": one.n_parameters,
-        }
-        for one in model.models_
-    ]
+    rows = []
+    for one in model.models_:
+        row = {"model": one.number, "phase": "stable" if one.phase == "stable" else "learning"}
+        if hasattr(model, "classes_"):
+            row["classes"] = ", ".join(str(model._state.labels[code]) for code in one.classes)
+        rows.append(row | {"edges of L0": one.network.n_edges, "numbers kept": one.n_parameters})
+    return rows
 
 
 def require_begun(found: "ModelFile", path: Path) -> None:

@@ -137,8 +137,6 @@ def fit(
     table = open_data(data, reading)
     accept_missing = not stream.continual and growth.preset != "paper"
     encoder = _encoder(table, columns, accept_missing)
-    if stream.continual and encoder.target.task == "regression":
-        raise Usage(f"--continual needs classes, but {columns.target!r} holds numbers: see --task")
     with claimed_output(output) as is_unchanged:
         test = TEST_SHARE if growth.test is None else growth.test
         conditions = {} if stream.continual else {"--test": test}
@@ -156,7 +154,7 @@ def _check_options(columns: Columns, growth: Growth, stream: Stream) -> None:
     if columns.target in (columns.drop or ()):
         raise Usage(f"--drop {columns.target}: this is the target")
     if stream.continual:
-        _check_continual_options(columns, growth)
+        _check_continual_options(growth)
     elif stream.finish:
         raise Usage("--finish needs --continual: a single network is always finished")
     elif stream.batch_size is not None or stream.begin is not None:
@@ -164,12 +162,10 @@ def _check_options(columns: Columns, growth: Growth, stream: Stream) -> None:
         raise Usage(f"{option} needs --continual: a single network sees all rows at once")
 
 
-def _check_continual_options(columns: Columns, growth: Growth) -> None:
+def _check_continual_options(growth: Growth) -> None:
     """Refuse options that make no sense for a stream."""
     from dirad.preval.settings import PRESETS
 
-    if columns.task == "regression":
-        raise Usage("--task regression: --continual only learns classes")
     if growth.preset == "paper":
         raise Usage(
             "--preset paper: its networks need an output for every class from the start, and the "
@@ -190,7 +186,7 @@ def _check_continual_options(columns: Columns, growth: Growth) -> None:
     if growth.test is not None:
         raise Usage(
             "--test: a stream sets no rows aside; instead, each batch is predicted before it is "
-            "learned, and this accuracy is printed"
+            "learned, and how good the predictions were is printed"
         )
 
 
@@ -219,15 +215,12 @@ def _encoder(table: "Table", columns: Columns, accept_missing: bool) -> "Encoder
 
 def _fit_stream(job: Job, model: Any, growth: Growth, stream: Stream) -> None:
     """Let a continual model learn the rows of its first file."""
-    from dirad import PREVALClassifier
+    from dirad import PREVALClassifier, PREVALRegressor
 
     warm_up(job.talk, growth.preset)
-    fresh = PREVALClassifier(
-        preset=growth.preset,
-        random_state=growth.seed,
-        batch_size=stream.batch_size,
-        begin=stream.begin,
-    )
+    is_classifier = job.encoder.target.task == "classification"
+    kind = PREVALClassifier if is_classifier else PREVALRegressor
+    fresh = kind(random_state=growth.seed, batch_size=stream.batch_size, begin=stream.begin)
     n_learned = 0
     if model is not None:
         job.require_same(model, fresh)

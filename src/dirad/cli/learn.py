@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 from cyclopts import Parameter
 from numpy.typing import NDArray
 
@@ -28,7 +27,9 @@ from dirad.cli.options import (
     Reading,
     Unseen,
 )
+from dirad.cli.predict import RunningScore
 from dirad.cli.printing import Findings, progress
+from dirad.estimators.checks import without_label
 
 if TYPE_CHECKING:
     from dirad.storage import ModelFile
@@ -59,7 +60,8 @@ def learn(
 ) -> None:
     """Let a continual model learn from more rows, and print what it recognized.
 
-    The rows are a stream and are learned in order. Labels may be missing. A batch of a known task
+    The rows are a stream and are learned in order. Labels (or numbers, if the target holds numbers)
+    may be missing. A batch of a known task
     goes to the model of that task; a batch that no model knows starts a new one. Nothing that was
     learned before is overwritten.
 
@@ -100,12 +102,12 @@ def learn(
         conditions = {"model file": digest(model), "--unseen": unseen}
         every = checkpoints.checkpoint_every
         job = Job(table, encoder, output, is_unchanged, provenance, conditions, every, talk)
-        classifier, n_learned = found.model, 0
+        learner, n_learned = found.model, 0
         if checkpoints.resume:
-            classifier, n_learned = _resumed(job, classifier)
-        warm_up(talk, classifier.preset)
-        last = _last_event(classifier)
-        learn_rows(job, classifier, n_learned, finish=finish, unseen=unseen, last_event=last)
+            learner, n_learned = _resumed(job, learner)
+        warm_up(talk, learner.preset)
+        last = _last_event(learner)
+        learn_rows(job, learner, n_learned, finish=finish, unseen=unseen, last_event=last)
 
 
 def _continual_model(path: Path) -> "ModelFile":
@@ -113,7 +115,7 @@ def _continual_model(path: Path) -> "ModelFile":
     from dirad.storage import read
 
     found = read(path)
-    if type(found.model).__name__ != "PREVALClassifier":
+    if not hasattr(found.model, "partial_fit"):
         raise Usage(
             f"{path} is a single network, which is finished; dirad fit --continual starts a model "
             "that can learn more"
@@ -188,8 +190,9 @@ def _learn_chunk(job: Job, stream: "StreamRecord", chunk: "Chunk", skip: int, un
     X, y = job.encoder.transform(chunk, unseen)[skip:], None
     if job.encoder.target.name in job.table.names:
         y = job.encoder.targets(chunk, unlabelled=True, new_classes=True)[skip:]
-        labels = [label for label in y.tolist() if label is not None]
-        job.encoder = job.encoder.with_classes(labels)
+        if job.encoder.target.task == "classification":
+            labels = [label for label in y.tolist() if label is not None]
+            job.encoder = job.encoder.with_classes(labels)
     # The chunk is split where a batch is complete, so that each row is predicted by a model that
     # has learned all batches before it.
     missing = stream.size - stream.waiting
@@ -209,7 +212,8 @@ class StreamRecord:
         self.rows = n_learned  # rows of the file that are learned by now
         self.first = n_learned - self.waiting  # of this batch; negative: in an earlier file
         self.spans: list[tuple[int, int, Any]] = []  # first row, last row, report
-        self.n_right = self.n_labelled = 0  # predicted before they were learned
+        self.is_classifier = hasattr(type(model), "classes_")
+        self.score = RunningScore(not self.is_classifier)  # of rows before they were learned
         self.n_recorded = self.n_batches  # batches whose reports are recorded
 
     @property
@@ -225,7 +229,7 @@ class StreamRecord:
 
     def learn(self, X: NDArray, y: NDArray | None) -> None:
         """Predict rows of one batch, and learn them afterwards."""
-        if getattr(self.model, "models_", None) and y is not None and len(self.model.classes_):
+        if getattr(self.model, "models_", None) and y is not None and self._can_predict:
             self._score(X, y)
         self.model.partial_fit(X, y)
         self.rows += len(X)
@@ -236,13 +240,18 @@ class StreamRecord:
         self.model.finish()
         self._record()
 
+    @property
+    def _can_predict(self) -> bool:
+        """Was any label or number seen yet?"""
+        if self.is_classifier:
+            return len(self.model.classes_) > 0
+        return self.model._state.system.n_classes > 0
+
     def _score(self, X: NDArray, y: NDArray) -> None:
-        """Predict the labelled rows, and count the right predictions."""
-        labelled = np.array([label is not None for label in y.tolist()], bool)
+        """Predict the labelled rows, and compare the predictions with the labels."""
+        labelled = ~without_label(y)
         if labelled.any():
-            pairs = zip(self.model.predict(X[labelled]).tolist(), y[labelled].tolist(), strict=True)
-            self.n_right += sum(predicted == label for predicted, label in pairs)
-            self.n_labelled += int(labelled.sum())
+            self.score.add(self.model.predict(X[labelled]), y[labelled])
 
     def _record(self) -> None:
         """Record the reports of new batches."""
@@ -278,12 +287,11 @@ def _report(findings: Findings, stream: StreamRecord, last_event: Any, output: P
     findings.record["Events"] = events
     note = "; ".join([MODELS_NOTE, *events[-MAX_EVENTS:]])
     findings.table("Models", model_rows(stream.model), f"Written to {output}. {note}")
-    if stream.n_labelled:
-        n = stream.n_labelled
+    if stream.score.n:
         note = "Each batch is predicted first and learned afterwards."
         if stream.start:
             note += f" Only rows from {stream.start:,} on, where the command was resumed."
-        answers = {"rows with labels": n, "accuracy": stream.n_right / n}
+        answers = {"rows with labels": stream.score.n} | stream.score.result()
         findings.facts("Answers before learning", answers, note)
 
 

@@ -5,16 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dirad.estimators.continual import PREVALClassifier
+    from dirad.estimators.continual_regressor import PREVALRegressor
     from dirad.estimators.detector import watch
     from dirad.estimators.growing import DIRADClassifier, DIRADRegressor
 
-__all__ = ["DIRADClassifier", "DIRADRegressor", "PREVALClassifier", "watch"]
+__all__ = ["DIRADClassifier", "DIRADRegressor", "PREVALClassifier", "PREVALRegressor", "watch"]
 
 # Imported when they are first used: answers of a saved model need no scikit-learn.
 _HOMES = {
     "DIRADClassifier": "growing",
     "DIRADRegressor": "growing",
     "PREVALClassifier": "continual",
+    "PREVALRegressor": "continual_regressor",
     "watch": "detector",
 }
 

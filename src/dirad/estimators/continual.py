@@ -1,6 +1,5 @@
 """PREVAL as a scikit-learn classifier, for streams whose tasks change without notice."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,10 @@ from dirad.estimators.checks import checked_inputs, checked_labels, without_labe
 from dirad.estimators.stream_checks import (
     check_label_type,
     check_named,
+    checked_sample_numbers,
     checked_samples,
     chosen_settings,
+    warn_of_late_labels,
 )
 from dirad.estimators.stream_state import StreamAnswers, StreamState
 from dirad.estimators.transaction import locked, transaction, writable_copy
@@ -220,30 +221,14 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         """
         with locked(self):
             late = self._label(numbers, y)
-        if late:
-            warnings.warn(
-                f"{late} of {np.size(numbers)} labels came too late: their samples are gone, since "
-                "the model that had them is stable, or had no room for them",
-                stacklevel=2,
-            )
+        warn_of_late_labels(late, np.size(numbers))
         return self
 
     def _label(self, numbers: Any, y: Any) -> int:
         """Take late labels; return how many came too late."""
         state = self._state
-        numbers = np.asarray(numbers).ravel()
-        if len(numbers) and numbers.dtype.kind not in "iu":
-            raise ValueError(
-                f"numbers must be whole numbers of samples, got {numbers.dtype} such as "
-                f"{numbers[0]}"
-            )
-        numbers = numbers.astype(np.int64)
         y = np.asarray(checked_labels(y)).ravel()
-        if len(numbers) != len(y):
-            raise ValueError(f"{len(numbers)} samples and {len(y)} labels")
-        wrong = numbers[(numbers < 0) | (numbers >= state.n_samples)]
-        if len(wrong):
-            raise ValueError(f"no sample has the number {wrong[0]}: {state.n_samples} were seen")
+        numbers = checked_sample_numbers(numbers, len(y), state.n_samples)
         if without_label(y).any():
             raise ValueError("a late label is None or NaN: leave out what is not known yet")
         check_label_type(y, state.labels)

@@ -1,20 +1,22 @@
 """Checks of a stream's samples against those before, and the settings that options ask for."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_consistent_length
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from dirad.core.magnitudes import check_range
 from dirad.estimators.checks import checked_inputs, checked_labels, without_label
 from dirad.estimators.constants import given_options
+from dirad.estimators.number_stream import NumberStream
 from dirad.estimators.stream_state import StreamState
 from dirad.preval.settings import PRESETS, Settings
 from dirad.preval.system import System
 
-OPTIONS = (  # of PREVALClassifier that are settings of the same name
+OPTIONS = (  # of the estimators that are settings of the same name
     "connectivity",
     "T_CP",
     "T_conf",
@@ -58,6 +60,42 @@ def checked_samples(
     return X, y, missing
 
 
+def checked_number_samples(
+    estimator: Any, X: Any, y: Any, before: NumberStream | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return X, and targets that are numbers: NaN where they are missing."""
+    X = checked_inputs(estimator, X, order="C", reset=before is None)
+    y = np.full(len(X), np.nan) if y is None else checked_numbers(estimator, y)
+    check_consistent_length(X, y)
+    check_input_range(X, estimator.preset, before)
+    known = np.zeros(0) if before is None else before.targets
+    present, known = y[~np.isnan(y), None], known[~np.isnan(known), None]
+    check_range(present, before=known, what="y")
+    return X, y
+
+
+def checked_numbers(estimator: Any, y: Any) -> NDArray[np.float64]:
+    """Return targets as numbers, one per sample; masked ones and None become NaN."""
+    if np.ma.isMaskedArray(y):
+        y = np.ma.filled(y.astype(np.float64), np.nan)
+    name = type(estimator).__name__
+    if np.asarray(y).dtype.kind in "US":
+        raise ValueError(f"y holds texts: {name} predicts numbers")
+    try:
+        y = np.asarray(y, np.float64)
+    except TypeError as error:
+        raise ValueError(f"y must hold numbers: {error}") from error
+    if y.ndim == 2 and y.shape[1] > 1:
+        raise ValueError(
+            f"y has {y.shape[1]} columns, and {name} predicts one number per sample: "
+            "use a regressor for each column"
+        )
+    y = column_or_1d(y, warn=True)
+    if np.isinf(y).any():
+        raise ValueError("Input y contains infinity or a value too large for dtype('float64').")
+    return y
+
+
 def present_labels(y: Any, missing: NDArray[np.bool_]) -> NDArray:
     """Return the labels that are not missing."""
     there = [label for label, none in zip(y, missing, strict=True) if not none]
@@ -68,7 +106,7 @@ def present_labels(y: Any, missing: NDArray[np.bool_]) -> NDArray:
     return labels
 
 
-def check_input_range(X: NDArray, preset: str, before: StreamState | None) -> None:
+def check_input_range(X: NDArray, preset: str, before: StreamState | NumberStream | None) -> None:
     """Refuse inputs that are too large to be learned together with those before."""
     system = None if before is None else before.system
     if preset == "paper":
@@ -80,6 +118,32 @@ def check_input_range(X: NDArray, preset: str, before: StreamState | None) -> No
     else:  # too few samples so far to know the units of the inputs
         known = [*(learner.buffer.X for learner in system.learners), before.waiting[0]]
         check_range(X, before=np.concatenate(known))
+
+
+def checked_sample_numbers(numbers: Any, n_labels: int, n_seen: int) -> NDArray[np.int64]:
+    """Return the numbers of the samples that late labels belong to."""
+    numbers = np.asarray(numbers).ravel()
+    if len(numbers) and numbers.dtype.kind not in "iu":
+        raise ValueError(
+            f"numbers must be whole numbers of samples, got {numbers.dtype} such as {numbers[0]}"
+        )
+    numbers = numbers.astype(np.int64)
+    if len(numbers) != n_labels:
+        raise ValueError(f"{len(numbers)} samples and {n_labels} labels")
+    wrong = numbers[(numbers < 0) | (numbers >= n_seen)]
+    if len(wrong):
+        raise ValueError(f"no sample has the number {wrong[0]}: {n_seen} were seen")
+    return numbers
+
+
+def warn_of_late_labels(late: int, total: int) -> None:
+    """Say how many labels came too late."""
+    if late:
+        warnings.warn(
+            f"{late} of {total} labels came too late: their samples are gone, since "
+            "the model that had them is stable, or had no room for them",
+            stacklevel=3,
+        )
 
 
 def check_label_type(y: NDArray, labels: tuple[Any, ...]) -> None:
@@ -103,8 +167,12 @@ def chosen_settings(estimator: Any) -> Settings:
     """Return the preset's settings with the options that were given."""
     if estimator.preset not in PRESETS:
         raise ValueError(f"preset must be one of {sorted(PRESETS)}, got {estimator.preset!r}")
-    options = given_options(estimator, OPTIONS)
-    settings = PRESETS[estimator.preset]
+    return with_options(estimator, PRESETS[estimator.preset])
+
+
+def with_options(estimator: Any, settings: Settings) -> Settings:
+    """Return settings with the options that an estimator was given."""
+    options = given_options(estimator, [name for name in OPTIONS if hasattr(estimator, name)])
     if estimator.preset == "default" and estimator.buffer_size == 0:
         raise ValueError("buffer_size=0 keeps no samples, which only preset='paper' can do")
     if "buffer_size" in options and "begin" not in options:

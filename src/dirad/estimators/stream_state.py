@@ -54,18 +54,12 @@ class StreamState(NamedTuple):
 
     def learned(self, X: NDArray, codes: NDArray[np.int64]) -> "StreamState":
         """Return the state after more samples: whole batches are learned, the rest waits."""
-        X = np.concatenate([self.waiting[0], X])
-        codes = np.concatenate([self.waiting[1], codes])
-        system, taken = self.system, 0
-        if len(X) >= system.settings.l0.batch_size:
-            system = system.working_copy()
-            X = replace_markers(system, X)
-            taken = system.learn(X, codes)
-        return self._replace(system=system, waiting=(X[taken:].copy(), codes[taken:].copy()))
+        system, waiting = learn_whole_batches(self.system, self.waiting, X, codes)
+        return self._replace(system=system, waiting=waiting)
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return the probability of each class: (samples, classes)."""
-        known = self.system.answer(X).probabilities
+        known = self.system.answer(X).outputs
         codes = self.codes(self.classes)
         result = np.zeros((len(X), len(codes)))
         there = codes < known.shape[1]
@@ -113,15 +107,35 @@ class StreamAnswers(NamedTuple):
         return self.state.system.conflicted_inputs(self._bounded(X))
 
     def _bounded(self, X: NDArray) -> NDArray:
-        system = self.state.system
-        if not system.models and system.opened:
-            raise ValueError("all models were removed: give more samples")
-        if not system.models:
-            raise ValueError(
-                "PREVALClassifier has no model yet: fewer samples than one batch "
-                f"({system.settings.l0.batch_size}) were seen; give more, or call finish()"
-            )
-        return system.clipped_to_float64(X)
+        return clipped_inputs(self.state.system, X, "PREVALClassifier")
+
+
+def learn_whole_batches(
+    system: ContinualSystem, waiting: tuple[NDArray, NDArray], X: NDArray, y: NDArray
+) -> tuple[ContinualSystem, tuple[NDArray, NDArray]]:
+    """Learn all whole batches of the waiting and the new samples, on a copy of the system.
+
+    Returns the system, and the samples that wait now, with their targets.
+    """
+    X, y = np.concatenate([waiting[0], X]), np.concatenate([waiting[1], y])
+    taken = 0
+    if len(X) >= system.settings.l0.batch_size:
+        system = system.working_copy()
+        X = replace_markers(system, X)
+        taken = system.learn(X, y)
+    return system, (X[taken:].copy(), y[taken:].copy())
+
+
+def clipped_inputs(system: ContinualSystem, X: NDArray, name: str) -> NDArray:
+    """Return inputs that float64 arithmetic can hold; an estimator without models cannot answer."""
+    if not system.models and system.opened:
+        raise ValueError("all models were removed: give more samples")
+    if not system.models:
+        raise ValueError(
+            f"{name} has no model yet: fewer samples than one batch "
+            f"({system.settings.l0.batch_size}) were seen; give more, or call finish()"
+        )
+    return system.clipped_to_float64(X)
 
 
 def sorted_classes(labels: Sequence[Any]) -> NDArray:
@@ -145,6 +159,6 @@ def replace_markers(system: ContinualSystem, X: NDArray) -> NDArray:
         f"sample {system.journal.samples + row}, column {column}: "
         f"{too_large_message(float(X[row, column]))}; {np.count_nonzero(far)} such values are "
         "replaced by the medians of their columns",
-        stacklevel=5,
+        stacklevel=6,
     )
     return np.where(far, np.nanmedian(np.where(far, np.nan, X), axis=0), X)

@@ -35,7 +35,7 @@ class Answers(NamedTuple):
     """What a system answers."""
 
     route: NDArray[np.int64]  # (samples,) the number of the model that answers
-    probabilities: NDArray[np.float64]  # (samples, classes)
+    outputs: NDArray[np.float64]  # (samples, classes): probabilities; (samples, 1): numbers
     novelty: NDArray[np.float64]  # (samples,) to the model it is least novel to; inf without any
 
 
@@ -43,16 +43,16 @@ def answer(
     evaluated: Sequence[Evaluated],
     models: Sequence[Model],
     X: NDArray,
-    n_classes: int,
+    default: NDArray[np.float64],
     latest: int | None,
     last_used: Mapping[int, int],
 ) -> Answers:
-    """Return route, class probabilities and novelty of samples."""
+    """Return route, outputs and novelty of samples; `default` is the output where none answers."""
     novelty = np.full(len(X), np.inf)
     for one in evaluated:
         novelty[one.rows] = np.minimum(novelty[one.rows], one.novelty)
     numbers = route(evaluated, models, novelty, latest, last_used)
-    return Answers(numbers, probabilities(numbers, evaluated, models, X, n_classes), novelty)
+    return Answers(numbers, outputs(numbers, evaluated, models, X, default), novelty)
 
 
 def route(
@@ -99,25 +99,25 @@ def best_model(evaluated: Sequence[Evaluated], n: int) -> NDArray[np.int64]:
     return result
 
 
-def probabilities(
+def outputs(
     route: NDArray[np.int64],
     evaluated: Sequence[Evaluated],
     models: Sequence[Model],
     X: NDArray,
-    n_classes: int,
+    default: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the probability of every class: (samples, classes), by each sample's model.
+    """Return the probability of every class, or the number, by each sample's model.
 
-    Where that model has no classes yet, the other model that knows the sample best answers; where
-    there is none, all classes are equally probable.
+    Where that model has learned no target yet, the other model that knows the sample best answers;
+    where there is none, the answer is `default`.
     """
-    result = np.full((len(X), n_classes), 1.0 / max(n_classes, 1))
+    result = np.tile(default, (len(X), 1))
     scored = {one.model.number: one for one in evaluated}
     for number in np.unique(route).tolist():
         chosen = np.flatnonzero(route == number)
         model = find_model(models, number)
         if model.classes:
-            values = own_probabilities(model, scored.get(number), chosen, X)
+            values = own_outputs(model, scored.get(number), chosen, X)
             write(result, chosen, model, values)
         else:
             answer_by_others(result, chosen, [m for m in models if m.is_calibrated], X)
@@ -133,31 +133,31 @@ def answer_by_others(
     if able:
         best = np.argmin([one.score for one in scores], axis=0)
         for i, (model, one) in enumerate(zip(able, scores, strict=True)):
-            write(result, rows[best == i], model, one.of(best == i).probabilities)
+            write(result, rows[best == i], model, one.of(best == i).outputs)
 
 
-def own_probabilities(
+def own_outputs(
     model: Model, evaluated: Evaluated | None, rows: NDArray[np.int64], X: NDArray
 ) -> NDArray[np.float64]:
-    """Return a model's class probabilities of some samples, from its scores where it has any."""
+    """Return a model's outputs for some samples, from its scores where it has any."""
     if evaluated is None:
-        return probabilities_of(model, X[rows])
+        return outputs_of(model, X[rows])
     place = np.full(len(X), -1)
     place[evaluated.rows] = np.arange(len(evaluated.rows))
     if (place[rows] < 0).any():  # another model of its group was selected for these samples
-        return probabilities_of(model, X[rows])
-    return evaluated.scores.of(place[rows]).probabilities
+        return outputs_of(model, X[rows])
+    return evaluated.scores.of(place[rows]).outputs
 
 
-def probabilities_of(model: Model, X: NDArray) -> NDArray[np.float64]:
+def outputs_of(model: Model, X: NDArray) -> NDArray[np.float64]:
     """Evaluate samples that a model has not scored."""
     if isinstance(model, Learner) and not model.is_calibrated:
-        return model.probabilities(X)
-    return model.evaluate(X).probabilities
+        return model.outputs(X)
+    return model.evaluate(X).outputs
 
 
 def write(result: NDArray, rows: NDArray[np.int64], model: Any, values: NDArray) -> None:
-    """Write a model's class probabilities into the columns of its classes."""
+    """Write a model's outputs into the columns of its classes."""
     if len(rows):
         result[rows] = 0.0
         result[np.ix_(rows, np.array(model.classes))] = values
@@ -169,6 +169,18 @@ def is_known(models: Sequence[Model], X: NDArray, false_alarms: float) -> NDArra
     for model in models:
         scores = model.evaluate(X)
         result |= model.calibration.known(scores.log_error, scores.group, false_alarms)
+    return result
+
+
+def interval_half_widths(
+    route: NDArray[np.int64], models: Sequence[Model], coverage: float
+) -> NDArray[np.float64]:
+    """Return the half width of each sample's prediction interval: infinite before calibration."""
+    result = np.full(len(route), np.inf)
+    for model in models:
+        residuals = model.calibration.residuals if model.is_calibrated else None
+        if residuals is not None:
+            result[route == model.number] = residuals.half_width(coverage)
     return result
 
 

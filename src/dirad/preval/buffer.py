@@ -4,24 +4,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.random import uniform
+from dirad.preval.targets import CLASSES, UNLABELLED, is_labelled, missing_targets
 
 RESERVOIR_KEY = 102  # purpose of the random keys
 MIN_SAMPLES_TO_HOLD_OUT = 50  # up to so many samples, all are needed for fitting
 EARLY_SAMPLES, EARLY_HOLD_OUT_SHARE = 200, 0.2  # of the first ones, at least this share is held out
-UNLABELLED = -1  # in place of a class code
+
+__all__ = ["UNLABELLED", "Buffer"]
 
 
 class Buffer:
     """At most `size` samples, some of which are held out: nothing is ever fitted to them."""
 
-    def __init__(self, n_inputs: int, size: int, held_out: float, seed: int) -> None:
+    def __init__(
+        self, n_inputs: int, size: int, held_out: float, seed: int, targets: str = CLASSES
+    ) -> None:
         self.size = size
         self.share = held_out
         self.seed = seed
         self.seen = 0  # samples shown
         self.shown = [0, 0]  # of these, for fitting and held out
         self.X = np.zeros((0, n_inputs))
-        self.y = np.zeros(0, np.int64)
+        self.y = missing_targets(0, targets)
         self.number = np.zeros(0, np.int64)  # of each sample in the stream
         self.drawn_out = np.zeros(0, bool)  # drawn to be held out
 
@@ -33,7 +37,7 @@ class Buffer:
         """Does it hold as many samples as it may?"""
         return len(self.X) >= self.size
 
-    def add(self, X: NDArray, y: NDArray[np.int64], numbers: NDArray[np.int64]) -> None:
+    def add(self, X: NDArray, y: NDArray, numbers: NDArray[np.int64]) -> None:
         """Add samples, with their numbers in the stream. When full: reservoir sampling."""
         keys = range(self.seen, self.seen + len(X))
         drawn = np.array([uniform(self.seed, RESERVOIR_KEY, 1, key) for key in keys])
@@ -58,7 +62,7 @@ class Buffer:
                 self.X[at], self.y[at], self.number[at] = X[i], y[i], numbers[i]
         self.seen += len(X)
 
-    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> int:
+    def label(self, numbers: NDArray[np.int64], y: NDArray) -> int:
         """Set labels that came late, by number of the sample; return how many samples are here."""
         if not len(numbers):
             return 0
@@ -72,7 +76,7 @@ class Buffer:
     @property
     def labelled(self) -> NDArray[np.bool_]:
         """Which samples have labels."""
-        return self.y != UNLABELLED
+        return is_labelled(self.y)
 
     @property
     def held_out(self) -> NDArray[np.bool_]:

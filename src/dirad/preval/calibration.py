@@ -11,7 +11,7 @@ Samples that depend on those before them tell less: n of them are worth n/τ ind
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from scipy.special import ndtr, ndtri, stdtr
 
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.dependence import Memory
+
+if TYPE_CHECKING:
+    from dirad.preval.residuals import ResidualCalibration
 
 N_QUANTILES = 101  # kept per row
 # Held out. Groups differ, so that a group judged by all samples would raise false alarms; ranks
@@ -65,12 +68,14 @@ class Calibration(NamedTuple):
     fitted: float = 0.0  # mean normal score of samples that the model was fitted to: 0 or lower
     memory: Memory = Memory()  # of the stream
     n_learned: int = 0  # samples that the model has seen
+    residuals: Optional["ResidualCalibration"] = None  # of numbers, in place of wrong labels
 
     @property
     def n_stored(self) -> int:
         """Numbers kept."""
         rows = 3 * len(self.mean) + self.quantiles.size
-        return self.row.size + rows + 3 * len(self.label_errors) + 5
+        residuals = 0 if self.residuals is None else self.residuals.n_stored
+        return self.row.size + rows + 3 * len(self.label_errors) + 5 + residuals
 
     def normal_scores(self, logs: NDArray, groups: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the quantile of each ln(score) among the held-out ones, as a normal score."""

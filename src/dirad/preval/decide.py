@@ -20,6 +20,7 @@ from dirad.preval.events import Verdict
 from dirad.preval.expert import PHASE_STABLE, Expert, Scores
 from dirad.preval.learner import Learner
 from dirad.preval.settings import Settings
+from dirad.preval.targets import class_codes, is_labelled, missing_targets
 
 Model = Learner | Expert
 
@@ -103,9 +104,11 @@ def judge(
     """
     scores = model.evaluate(X)
     settings = model.settings
-    y = np.full(len(X), UNLABELLED) if y is None or not settings.labels_in_detection else y
-    calibration = model.calibration_with_labels if (y != UNLABELLED).any() else model.calibration
-    wrong = model.label_errors(scores.label, y)
+    if y is None or not settings.labels_in_detection:
+        y = missing_targets(len(X), settings.targets)
+    labelled = is_labelled(y)
+    calibration = model.calibration_with_labels if labelled.any() else model.calibration
+    wrong = model.label_errors(scores.label, class_codes(y))
     rate = settings.batch_rate(0) if false_alarms is None else false_alarms
     result = tested(model, calibration, scores, wrong, y, rate)
     if may_doubt and isinstance(model, Learner) and not result.verdict.validated:
@@ -122,21 +125,32 @@ def tested(
     calibration: Calibration,
     scores: Scores,
     wrong: NDArray[np.bool_],
-    y: NDArray[np.int64],
+    y: NDArray,
     false_alarms: float,
 ) -> Judgement:
     """Test the scores of a batch, and which of its labels are wrong, by a calibration."""
-    labelled = y != UNLABELLED
+    labelled = is_labelled(y)
     total = calibration.score_sum(scores.log_error, scores.group)
     p = p_inputs = calibration.p_value(total)
     p_labels = float("nan")
     if labelled.any():
         # A finished model that learned no class does not know what labels mean.
         without_classes = model.phase == PHASE_STABLE and not model.classes
-        p_labels = 0.0 if without_classes else calibration.p_labels(y[labelled], wrong[labelled])
+        p_labels = 0.0 if without_classes else p_of_labels(calibration, scores, y, wrong)
         p = sidak(min(p_inputs, p_labels))
     verdict = Verdict(model.number, 1.0 - p, 1.0 - false_alarms, p, p_inputs, p_labels)
     return Judgement(model, scores, verdict, wrong, calibration)
+
+
+def p_of_labels(
+    calibration: Calibration, scores: Scores, y: NDArray, wrong: NDArray[np.bool_]
+) -> float:
+    """Return the p-value of the labels in a batch: of the wrong classes, or of the residuals."""
+    labelled = is_labelled(y)
+    if calibration.residuals is not None:
+        residuals = calibration.residuals.for_stream(calibration.memory, calibration.n_learned)
+        return residuals.p_value(y[labelled] - scores.outputs[labelled, 0])
+    return calibration.p_labels(class_codes(y)[labelled], wrong[labelled])
 
 
 def judge_all(
@@ -192,7 +206,7 @@ def decide(
         best = max(known, key=lambda v: (v.model == latest, v.p))
         return Known(best.model, best.p)
     if not settings.labels_in_detection:
-        y = np.full(len(y), UNLABELLED)
+        y = missing_targets(len(y), settings.targets)
     if len(judgements[0].label_errors) > len(y):  # earlier batches were tested with this one
         p = max(one.verdict.p for one in judgements)
         closest = max(judgements, key=lambda one: one.verdict.p).model.number
@@ -204,9 +218,7 @@ def decide(
     return unless_a_burst(result, in_use, y, may_wait=may_wait)
 
 
-def unless_a_burst(
-    new: SomeNew, judgement: Judgement, y: NDArray[np.int64], *, may_wait: bool
-) -> Decision:
+def unless_a_burst(new: SomeNew, judgement: Judgement, y: NDArray, *, may_wait: bool) -> Decision:
     """Return the decision on a batch that is partly new, in view of the order of its samples.
 
     Independent samples of another task are unusual from the first to the last. Where unusual
@@ -221,9 +233,8 @@ def unless_a_burst(
     tail = slice(len(y) - math.ceil(TAIL_SHARE * len(y)), None)
     last = scores.of(tail)
     p = calibration.p_value(calibration.score_sum(last.log_error, last.group))
-    labelled = y[tail] != UNLABELLED
-    if labelled.any():
-        p = min(p, calibration.p_labels(y[tail][labelled], wrong[tail][labelled]))
+    if is_labelled(y[tail]).any():
+        p = min(p, p_of_labels(calibration, last, y[tail], wrong[tail]))
     if p >= MIN_P_VALUE_OF_TAIL:
         return Known(judgement.model.number, new.p)
     return Undecided(judgement.model.number, new.p) if may_wait else new
@@ -255,10 +266,11 @@ def split(
     p_new = max(one.verdict.p for one in everyone)
 
     normal_scores, z = assigned_scores_and_z(judgements, place)
-    labelled = y != UNLABELLED
+    labelled = is_labelled(y)
     p_errors = 1.0
     if labelled.any():
-        p_errors = max(one.calibration.p_labels(y[labelled], wrong[labelled]) for one in judgements)
+        p_errors = p_of_assigned_labels(judgements, place, y, wrong)
+    y = class_codes(y)
     # The best of several models was taken, so that low errors are not unusual here.
     p = float(ndtr(-z))
     if labelled.any():
@@ -277,6 +289,29 @@ def split(
     if p >= false_alarms and not novel.all():
         return Mixed(model, p)
     return SomeNew(model, novel, p_new)
+
+
+def p_of_assigned_labels(
+    judgements: Sequence[Judgement],
+    place: NDArray[np.int64],
+    y: NDArray,
+    wrong: NDArray[np.bool_],
+) -> float:
+    """Return the p-value of the labels of samples that were assigned to models.
+
+    `wrong` are classes that no model gives. Residuals are compared model by model.
+    """
+    labelled = is_labelled(y)
+    if all(one.calibration.residuals is None for one in judgements):
+        codes = class_codes(y)[labelled]
+        return max(one.calibration.p_labels(codes, wrong[labelled]) for one in judgements)
+    parts = [(one, labelled & (place == i)) for i, one in enumerate(judgements)]
+    p_values = [
+        p_of_labels(one.calibration, one.scores.of(own), y[own], wrong[own])
+        for one, own in parts
+        if own.any()
+    ]
+    return sidak(min(p_values), len(p_values))
 
 
 def assigned_scores_and_z(
@@ -327,9 +362,14 @@ def is_another_rule(
     """Does a model know these inputs, and these classes, but not with these labels?
 
     Then the batch is not a mixture, in which some samples are new: all follow another rule. A label
-    that another model gives is no sign of it: `wrong` are the labels that none gives.
+    that another model gives is no sign of it: `wrong` are the labels that none gives. Of numbers
+    there is one class, which is always known.
     """
     for one in judgements:
+        if one.calibration.residuals is not None:
+            if one.verdict.p_inputs >= false_alarms > one.verdict.p_labels:
+                return True
+            continue
         known_classes = np.isin(y[one.label_errors & wrong], one.model.frequent_classes)
         if (
             one.verdict.p_inputs >= false_alarms > one.verdict.p_labels

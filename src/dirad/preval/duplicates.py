@@ -9,6 +9,7 @@ from dirad.preval.buffer import UNLABELLED, Buffer
 from dirad.preval.calibration import ScoreSum
 from dirad.preval.decide import Judgement, Model, judge
 from dirad.preval.expert import Expert
+from dirad.preval.targets import class_codes
 
 MAX_COMPARED, MIN_COMPARED = 1000, 30  # samples on which two models are compared
 MIN_P_VALUE = 0.01  # of what both saw, below which two models do not know the same
@@ -21,7 +22,8 @@ def is_same_inputs_other_labels(older: Model, buffer: Buffer, false_alarms: floa
     never had labels gives no answers, so that any labels are others.
     """
     X, y = buffer.X[:MAX_COMPARED], buffer.y[:MAX_COMPARED]
-    labels = y[y != UNLABELLED]
+    codes = class_codes(y)
+    labels = codes[codes != UNLABELLED]
     if len(X) < MIN_COMPARED or not len(labels):
         return False
     if older.classes and np.mean(np.isin(labels, older.frequent_classes)) <= 0.5:

@@ -31,6 +31,7 @@ from dirad.preval.program import (
     expert_program,
 )
 from dirad.preval.settings import Settings
+from dirad.preval.targets import TargetScaling
 from dirad.preval.validation import (
     ErrorStats,
     conflicted,
@@ -49,7 +50,7 @@ class Scores(NamedTuple):
     log_error: NDArray[np.float64]  # ln of the prediction error, which is tested
     group: NDArray[np.int64]  # of the calibration
     label: NDArray[np.int64]  # the most probable class, or UNLABELLED where there is none
-    probabilities: NDArray[np.float64]  # (samples, classes of the model)
+    outputs: NDArray[np.float64]  # (samples, outputs): class probabilities, or a number
 
     def of(self, chosen: NDArray | slice) -> "Scores":
         """Return the scores of some of the samples."""
@@ -58,7 +59,7 @@ class Scores(NamedTuple):
             self.log_error[chosen],
             self.group[chosen],
             self.label[chosen],
-            self.probabilities[chosen],
+            self.outputs[chosen],
         )
 
 
@@ -76,6 +77,7 @@ class Evaluator:
     evidence_weights: tuple[float, float]  # of L0's answers; of prediction errors
     error_stats: ErrorStats | None = None  # of L1's targets, where L1 was grown
     by_class: bool = False  # are samples grouped by predicted class for calibration?
+    target_scaling: TargetScaling | None = None  # of a number that L0 predicts
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "program"}
@@ -86,7 +88,8 @@ class Evaluator:
         l1 = self.predictor
         assert isinstance(l1, Predictor)
         columns = None
-        if l1.clusters is not None and self.classes and l1.clusters.cover(self.classes):
+        classified = self.classes and self.target_scaling is None
+        if l1.clusters is not None and classified and l1.clusters.cover(self.classes):
             column = {label: i for i, label in enumerate(self.classes)}
             columns = np.array([column.get(label, -1) for label in l1.clusters.classes.tolist()])
         stats = self.error_stats
@@ -101,6 +104,7 @@ class Evaluator:
             else largest_difference(stats.limits(self.settings.T_conf), self.settings.error),
             weights=self.evidence_weights,
             cluster_columns=columns,
+            target_scaling=self.target_scaling,
         )
 
     @cached_property
@@ -117,24 +121,30 @@ class Evaluator:
         """Return L0's outputs: (samples, classes)."""
         return respond(self.network, self.scaling.standardize_and_clip(X))[:, self.first_output :]
 
+    def l0_answers(self, X: NDArray) -> NDArray[np.float64]:
+        """Return class probabilities, or the predicted number, by L0 alone."""
+        if self.target_scaling is not None:
+            return self.target_scaling.restore(self.l0_outputs(X))
+        posterior = l0_class_nll(self.l0_outputs(X)).combined(self.evidence_weights)
+        return softmax(-posterior, axis=1) if self.classes else posterior
+
     def evaluate(self, X: NDArray) -> Scores:
         """Return the scores of samples, in one pass through all networks."""
         if isinstance(self.predictor, LinearInputPredictor):
             squares = (self.predictor.residuals(X / self.units.unit) ** 2).mean(axis=1)
             score = error = squares + MIN_ERROR
-            posterior = l0_class_nll(self.l0_outputs(X)).combined(self.evidence_weights)
-            probabilities = softmax(-posterior, axis=1) if self.classes else posterior
+            outputs = self.l0_answers(X)
         else:
             found = evaluate(self.program, X)
             score, errors = found[SCORE][:, 0], found[CLUSTER_ERRORS]
             error = score if self.settings.score == BY_CLUSTER else errors[:, 0]
-            probabilities = found.get(OUTPUTS, np.zeros((len(X), 0)))
+            outputs = found.get(OUTPUTS, np.zeros((len(X), 0)))
         label, group = np.full(len(X), UNLABELLED), np.zeros(len(X), np.int64)
         if self.classes:
-            best = probabilities.argmax(axis=1)
+            best = outputs.argmax(axis=1)
             label = np.array(self.classes)[best]
             group = best if self.by_class else group
-        return Scores(score, np.log(error), group, label, probabilities)
+        return Scores(score, np.log(error), group, label, outputs)
 
     def class_nll(self, X: NDArray, details: dict[str, NDArray[np.float64]]) -> ClassNLL:
         """Return what speaks for each class, before it is weighted, given details of X."""

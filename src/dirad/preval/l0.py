@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.core.network import LOGISTIC, Network
+from dirad.core.network import LINEAR, LOGISTIC, Network
 from dirad.growth.adapt import Adaptation, WorkspacePool, new_data
 from dirad.growth.state import N_SAMPLES, new_state, with_output
 from dirad.history import History
 from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT
 from dirad.preval.frozen_base import grow_on_top_of
 from dirad.preval.settings import Settings, weight_decay_for
+from dirad.preval.targets import NUMBERS, TargetScaling, class_codes
 
 # With many inputs, thresholds on single ones add little to products of them, and a bound on the
 # edges ends growth sooner than their price does.
@@ -28,6 +29,7 @@ class L0Training:
     classes: list[int] = field(default_factory=list)  # of each output from there on
     labels_at_start: int = 0  # labelled samples when the training began
     history: History = field(default_factory=History)
+    target_scaling: TargetScaling | None = None  # of numbers; None: the targets are classes
 
     @property
     def network(self) -> Network:
@@ -39,36 +41,42 @@ class L0Training:
         """Was a training step taken?"""
         return self.adaptation.state.step > 0
 
-    def grew_from_too_few_labels(self, y: NDArray[np.int64]) -> bool:
+    def grew_from_too_few_labels(self, y: NDArray) -> bool:
         """Was it grown from far fewer labels, or fewer classes, than there are now?"""
-        if len(np.setdiff1d(np.unique(y), self.classes)):
+        if len(np.setdiff1d(np.unique(class_codes(y)), self.classes)):
             return True
         # Of the very first samples none was held out: L0 must not have learned from them.
         many = len(y) > REGROW_FACTOR * self.labels_at_start
         return many or self.labels_at_start <= MIN_SAMPLES_TO_HOLD_OUT
 
-    def must_restart(self, y: NDArray[np.int64]) -> bool:
+    def must_restart(self, y: NDArray) -> bool:
         """Is it stable, and grown from so few labels that it should be grown again?"""
         many = len(y) > REGROW_FACTOR**2 * self.labels_at_start
         return self.adaptation.stable and many and self.grew_from_too_few_labels(y)
 
-    def advance(self, X: NDArray, y: NDArray[np.int64], settings: Settings, steps: int) -> None:
-        """Take training steps on scaled inputs and their class codes."""
+    def advance(self, X: NDArray, y: NDArray, settings: Settings, steps: int) -> None:
+        """Take training steps on scaled inputs and their targets."""
         decay = weight_decay_for(settings.l0, len(y))
         if decay != self.adaptation.params.prior:
             params = self.adaptation.params.replace(prior=decay)
             self.adaptation = Adaptation(self.adaptation.state, params)
-        for code in np.unique(y):
+        for code in np.unique(class_codes(y)):
             if code not in self.classes:
                 self.classes.append(int(code))
                 self.adaptation.replace(with_output(self.adaptation.state))
         state = self.adaptation.state
         state.clock[N_SAMPLES] = len(y)
         targets = np.zeros((len(y), state.network.n_outputs))
-        targets[:, self.first_output :] = y[:, None] == np.array(self.classes)
+        targets[:, self.first_output :] = self.network_targets(y)
         data = new_data(X, targets, settings.l0)
         pool = WorkspacePool(settings.l0, len(y))
         self.history.extend(self.adaptation.advance(data, state.step + steps, pool))
+
+    def network_targets(self, y: NDArray) -> NDArray:
+        """Return what the outputs of the network should be: (samples, outputs)."""
+        if self.target_scaling is not None:
+            return self.target_scaling.standardize_and_clip(y)[:, None]
+        return y[:, None] == np.array(self.classes)
 
 
 def new_l0(settings: Settings, seed: int, n_inputs: int, base: Network | None) -> L0Training:
@@ -78,7 +86,8 @@ def new_l0(settings: Settings, seed: int, n_inputs: int, base: Network | None) -
         most = min(params.max_edges, MAX_EDGES_OF_MANY_INPUTS)
         params = params.replace(gates=False, edge_price=0.0, max_edges=most)
     if base is None:
-        state = new_state(n_inputs, 0, transfer=LOGISTIC, seed=seed)
+        transfer = LINEAR if settings.targets == NUMBERS else LOGISTIC
+        state = new_state(n_inputs, 0, transfer=transfer, seed=seed)
     else:
         state = grow_on_top_of(base, seed)
         params = params.replace(max_edges=params.max_edges + state.network.n_edges)

@@ -5,6 +5,7 @@ samples come in, L1 is fitted again to all that are there: the learner answers, 
 by this `interim` expert, which is as a finished one is, but for the samples still to come.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +26,13 @@ from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.posterior import MIN_PROBABILITY, ClassNLL, fit_evidence_weights, l0_class_nll
 from dirad.preval.predictor import Predictor, fit_state_scaling
 from dirad.preval.program import RESIDUALS
+from dirad.preval.residuals import (
+    ResidualCalibration,
+    calibrate_residuals,
+    log_magnitudes,
+)
 from dirad.preval.settings import Settings
+from dirad.preval.targets import NUMBERS, class_codes, fit_target_scaling, is_labelled
 from dirad.preval.validation import ErrorStats, error_stats, prediction_error
 
 STEPS_AT_ONCE = 1000  # of training, when a model is finished at once
@@ -102,7 +109,7 @@ class Learner:
     # ---------------------------------------------------------------- training
 
     def label(
-        self, numbers: NDArray[np.int64], y: NDArray[np.int64], threads: int = 1
+        self, numbers: NDArray[np.int64], y: NDArray, threads: int = 1
     ) -> tuple[int, Expert | None]:
         """Set late labels, and train if there are many or of new classes.
 
@@ -144,7 +151,7 @@ class Learner:
         return self.buffer.labelled & ~self.buffer.held_out
 
     @property
-    def _taught_labels(self) -> NDArray[np.int64]:
+    def _taught_labels(self) -> NDArray:
         return self.buffer.y[self._teaching]
 
     @property
@@ -165,6 +172,8 @@ class Learner:
             return
         if not self.l0.begun:
             self.l0.labels_at_start = len(y)
+            if self.settings.targets == NUMBERS:
+                self.l0.target_scaling = fit_target_scaling(y)
             self._fit_scaling()
         X = self.scaling.standardize_and_clip(self.buffer.X[self._teaching])
         self.l0.advance(X, y, self.settings, steps)
@@ -201,16 +210,19 @@ class Learner:
         nll = evaluator.class_nll(held_out, details)
         evaluator = replace(evaluator, evidence_weights=self._evidence_weights(nll))
         scores = evaluator.evaluate(held_out)
-        y = self.buffer.y[self.buffer.calibration_mask]
+        y = class_codes(self.buffer.y[self.buffer.calibration_mask])
         wrong = (y != UNLABELLED) & (scores.label != y)
-        counts = label_errors_by_class(wrong, y, self._taught_labels)
+        counts = label_errors_by_class(wrong, y, class_codes(self._taught_labels))
         n_groups = max(len(self.l0.classes), 1)
         calibration = calibrate(scores.log_error, scores.group, n_groups, counts)
         calibration = calibration._replace(
             memory=self._memory(evaluator, memory), n_learned=len(self.buffer)
         )
         if self.buffer.held_out.any():
-            calibration = calibration._replace(fitted=self._fitted_score(evaluator, calibration))
+            calibration = calibration._replace(
+                fitted=self._fitted_score(evaluator, calibration),
+                residuals=self._held_out_residuals(scores),
+            )
         return Expert(
             self.number,
             self.seed,
@@ -222,23 +234,43 @@ class Learner:
             self.base,
         )
 
+    def _held_out_residuals(self, scores: Scores) -> ResidualCalibration | None:
+        """Return the calibration by the residuals of held-out samples, given their scores."""
+        scaling = self.l0.target_scaling
+        if scaling is None or not self._has_held_out_apart:
+            return None
+        y = self.buffer.y[self.buffer.held_out]
+        known = is_labelled(y)
+        return calibrate_residuals(y[known] - scores.outputs[known, 0], scaling.spread)
+
     def _memory(self, evaluator: Evaluator, inputs: float) -> Memory:
         """Return the autocorrelation times of a task, given that of its inputs."""
         if inputs <= 1.0:
             return Memory()
         scores = evaluator.evaluate(self.buffer.X)
-        known = np.isin(self.buffer.y, evaluator.classes)
-        losses = np.zeros(0)
-        if known.any():
-            column = {code: i for i, code in enumerate(evaluator.classes)}
-            columns = [column[code] for code in self.buffer.y[known].tolist()]
-            chance = scores.probabilities[known, columns]
-            losses = -np.log(np.maximum(chance, MIN_PROBABILITY))
         return Memory(
             inputs,
             autocorrelation_time(scores.log_error[:, None]),
-            autocorrelation_time(losses[:, None]),
+            autocorrelation_time(self._losses(scores, evaluator.classes)),
         )
+
+    def _losses(self, scores: Scores, classes: Sequence[int]) -> NDArray[np.float64]:
+        """Return what L0 loses by each labelled sample, in time order: (samples, losses).
+
+        It is −ln of the probability of the right class, or the residual and ln of its size.
+        """
+        scaling, known = self.l0.target_scaling, self.buffer.labelled
+        if scaling is not None:
+            residuals = self.buffer.y[known] - scores.outputs[known, 0]
+            logs = log_magnitudes(residuals, scaling.spread)
+            return np.column_stack([logs, residuals / scaling.spread])
+        known = np.isin(self.buffer.y, classes)
+        if not known.any():
+            return np.zeros((0, 1))
+        column = {code: i for i, code in enumerate(classes)}
+        columns = [column[code] for code in self.buffer.y[known].tolist()]
+        chance = scores.outputs[known, columns]
+        return -np.log(np.maximum(chance, MIN_PROBABILITY))[:, None]
 
     def memory_with(self, X: NDArray, undecided: NDArray | None = None) -> Memory:
         """Return the autocorrelation times of the task if X, which comes next, belongs to it.
@@ -267,7 +299,7 @@ class Learner:
     def _fitted_predictor(self, network: Network, threads: int, memory: float) -> AnyPredictor:
         """Return L1, or the ridge regression or mean that takes its place in an ablation."""
         fitted = ~self.buffer.held_out
-        X, y = self.buffer.X[fitted], self.buffer.y[fitted]
+        X, y = self.buffer.X[fitted], class_codes(self.buffer.y[fitted])
         if self.settings.prediction != "sparse":
             ridge = float("inf") if self.settings.prediction == "mean" else self.settings.ridge
             return LinearInputPredictor(X / self.units.unit, ridge)
@@ -311,6 +343,7 @@ class Learner:
             predictor,
             evidence_weights=(1.0, 1.0),
             by_class=True,
+            target_scaling=self.l0.target_scaling,
         )
 
     # ---------------------------------------------------------------- answers
@@ -332,22 +365,24 @@ class Learner:
         outputs = respond(self.network, self.scaling.standardize_and_clip(X))
         return outputs[:, self.l0.first_output :]
 
-    def probabilities(self, X: NDArray) -> NDArray[np.float64]:
-        """Return L0's probability of each class, also before the learner is calibrated."""
+    def outputs(self, X: NDArray) -> NDArray[np.float64]:
+        """Return L0's class probabilities or number, also before the learner is calibrated."""
+        if self.l0.target_scaling is not None:
+            return self.l0.target_scaling.restore(self.l0_outputs(X))
         return softmax(-l0_class_nll(self.l0_outputs(X)).answers, axis=1)
 
     def _labels(self, X: NDArray) -> NDArray[np.int64]:
         """Return the class that L0 predicts, or UNLABELLED where it has none."""
         if not self.l0.classes:
             return np.full(len(X), UNLABELLED)
-        return np.array(self.l0.classes)[self.probabilities(X).argmax(axis=1)]
+        return np.array(self.l0.classes)[self.outputs(X).argmax(axis=1)]
 
     # ---------------------------------------------------------------- label errors
 
     @property
     def frequent_classes(self) -> NDArray[np.int64]:
         """The frequent classes: a few samples of others may be stray ones."""
-        return frequent(self.buffer.y[self.buffer.labelled])
+        return frequent(class_codes(self.buffer.y[self.buffer.labelled]))
 
     def label_errors(self, label: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which labels y differ from the predicted ones; unlabelled samples do not.
@@ -364,11 +399,16 @@ class Learner:
     @property
     def _has_enough_held_out(self) -> bool:
         """Are there enough labelled held-out samples, none of which L0 has learned from?"""
+        known = self.interim
+        enough = known is not None and known.has_label_errors(MIN_HELD_OUT)
+        return enough and self._has_held_out_apart
+
+    @property
+    def _has_held_out_apart(self) -> bool:
+        """Has L0 learned from none of the held-out samples?"""
         # Of the very first samples none is held out: an L0 that began with them learned them all.
         few = MIN_SAMPLES_TO_HOLD_OUT
-        apart = self.settings.begin > few or self.l0.labels_at_start > few
-        known = self.interim
-        return apart and known is not None and known.has_label_errors(MIN_HELD_OUT)
+        return self.settings.begin > few or self.l0.labels_at_start > few
 
     @property
     def calibration_with_labels(self) -> Calibration:
@@ -376,8 +416,9 @@ class Learner:
         if self._has_enough_held_out:
             return self.calibration
         held = self.buffer.held_out & self.buffer.labelled
-        y = self.buffer.y[held]
-        counts = label_errors_by_class(self.label_errors(y, y), y, self._taught_labels)
+        y = class_codes(self.buffer.y[held])
+        taught = class_codes(self._taught_labels)
+        counts = label_errors_by_class(self.label_errors(y, y), y, taught)
         return self.calibration._replace(label_errors=counts)
 
     @property
@@ -412,7 +453,7 @@ def new_learner(
         units=units,
         group=number,
         base=base,
-        buffer=Buffer(n_inputs, settings.buffer_size, settings.held_out, seed),
+        buffer=Buffer(n_inputs, settings.buffer_size, settings.held_out, seed, settings.targets),
         scaling=scaling if base is None else base.evaluator.scaling,
         l0=l0,
         inherited=l0.network.n_parameters,

@@ -204,7 +204,7 @@ class PaperSystem:
         best = len(experts) - 1 - np.argmin(ratios[:, ::-1], axis=1)
         for i, (model, one) in enumerate(zip(experts, scores, strict=True)):
             rows = np.flatnonzero(best == i)
-            result[np.ix_(rows, np.array(model.classes, np.int64))] = one.probabilities[rows]
+            result[np.ix_(rows, np.array(model.classes, np.int64))] = one.outputs[rows]
         numbers = np.array([model.number for model in experts])
         return Answers(numbers[best], result, ratios.min(axis=1))
 

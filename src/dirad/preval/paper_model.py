@@ -43,7 +43,7 @@ class PaperScores(NamedTuple):
     """What a finished model computes for some samples."""
 
     score: NDArray[np.float64]  # N_conf / N_CP: the sample goes to the model with the lowest
-    probabilities: NDArray[np.float64]  # (samples, classes)
+    outputs: NDArray[np.float64]  # (samples, classes)
 
 
 @dataclass(frozen=True, eq=False)

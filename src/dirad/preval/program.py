@@ -14,6 +14,7 @@ from dirad.core.network import Network, output_units
 from dirad.inference import Attached, Builder, InEdges, Signals, joined, plain, silent, weighted
 from dirad.preval.input_units import MAX_SPREADS, InputScaling
 from dirad.preval.predictor import Predictor
+from dirad.preval.targets import TargetScaling
 from dirad.program import OUTPUTS, SCORE, Program, Sums, Transfer
 
 TINY = 1e-12  # no probability of L0 is closer to 0 or 1; no mean squared error is smaller
@@ -40,6 +41,7 @@ class ExpertParts(NamedTuple):
     weights: tuple[float, float] = (1.0, 1.0)  # of L0's answers, and of the clusters' errors
     cluster_columns: NDArray[np.int64] | None = None  # (clusters,) output of each one's class, or
     # -1; None: the clusters do not tell the classes apart
+    target_scaling: TargetScaling | None = None  # L0 predicts a number, standardized by it
 
 
 def l0_program(parts: ExpertParts) -> Program:
@@ -84,7 +86,7 @@ def expert_program(parts: ExpertParts, *, details: bool = False, precise: bool =
             errors = _mean_squared_input_errors(builder, l1, rows)
     results |= {GATES: gates, CLUSTER_ERRORS: errors}
     answers = {
-        OUTPUTS: _probabilities(builder, parts, l0, gates, errors),
+        OUTPUTS: _answers(builder, parts, l0, gates, errors),
         SCORE: _novelty_score(builder, parts, rows, errors),
     }
     if precise and not details:
@@ -253,6 +255,18 @@ def _novelty_score(builder: Builder, parts: ExpertParts, rows: Sums, errors: Sig
     if len(errors.value) == 1:
         return errors
     return builder.pooling(Transfer.POWER_MEAN, errors, parts.l1.error_exponent)
+
+
+def _answers(
+    builder: Builder, parts: ExpertParts, l0: Attached, gates: Signals, errors: Signals
+) -> Signals:
+    """Return the probability of each of the model's classes, or the number that it predicts."""
+    scaling = parts.target_scaling
+    if scaling is None:
+        return _probabilities(builder, parts, l0, gates, errors)
+    own = _from(l0.outputs, parts.first_output)
+    restored = own.times(scaling.spread).less(np.full(1, -scaling.offset), over=np.ones(1))
+    return builder.linear(restored.sums)
 
 
 def _probabilities(

@@ -5,6 +5,7 @@ from typing import Any
 
 from dirad.params import Params, check_constants, preset, replaced
 from dirad.preval.connectivity import CONNECTIVITY
+from dirad.preval.targets import CLASSES, NUMBERS
 
 BATCHES_OF_HALF = 500  # in which half of the false alarms of a whole stream are allowed for
 MIN_SAMPLES_FOR_FULL_DECAY = 1600  # samples from which the weight decay of L0 is full
@@ -15,6 +16,7 @@ CHOICES = {
     "models": ("separate", "shared"),
     "prediction": ("sparse", "linear", "mean"),
     "score": ("squared", "modes", "conflicts"),
+    "targets": (CLASSES, NUMBERS),
 }
 
 
@@ -45,6 +47,7 @@ class Settings:
     labels_in_detection: bool = True  # ours: are errors of L0 evidence of a new task?
 
     # --- the stream
+    targets: str = CLASSES  # ours: what L0 predicts, "classes" or "numbers"
     standardize: bool = False  # inputs and states by mean and deviation, instead of to [0, 1]
     buffer_size: int = 0  # stored samples of the current task; 0: one step per batch
     begin: int = 0  # samples of a new task that are collected before training
@@ -132,3 +135,7 @@ PRESETS: dict[str, Settings] = {
         merge_after=1000,
     ),
 }
+
+REGRESSION = PRESETS["default"].replace(  # the settings of a stream of numbers
+    targets=NUMBERS, l0=PRESETS["default"].l0.replace(cost="squared", prior=1.0)
+)

@@ -27,6 +27,8 @@ from dirad.preval.preselection import (
     Preselection,
 )
 from dirad.preval.settings import Settings
+from dirad.preval.switch import Switched, decide_numbers
+from dirad.preval.targets import NUMBERS, class_codes, is_labelled
 
 MODEL_KEY = 100  # purpose of the random key of a model
 MAX_IDLE_UNCALIBRATED = 20  # after which a learner of a few stray samples is removed
@@ -140,8 +142,8 @@ class System:
     def learn(self, X: NDArray, y: NDArray[np.int64], *, stop_when_stable: bool = False) -> int:
         """Learn whole batches in order; return how many samples were taken.
 
-        X is (n, inputs), y are class codes, or UNLABELLED. Samples that do not fill a batch are
-        left. With `stop_when_stable`, learning stops when no model is trained any more.
+        X is (n, inputs), y are class codes or numbers (see `targets`). Samples that do not fill a
+        batch are left. With `stop_when_stable`, learning stops when no model is trained any more.
         """
         size = self.settings.l0.batch_size
         start = 0
@@ -168,7 +170,7 @@ class System:
 
     def _judge_and_decide(
         self, batch: Batch, *, may_wait: bool = True
-    ) -> tuple[list[Judgement], decide.Decision]:
+    ) -> tuple[list[Judgement], decide.Decision | Switched]:
         """Let the models judge a batch, with recent ones where these are needed; decide on it."""
         recent = self._recent_batches(len(batch.X))
         X = np.concatenate([*(X for X, _ in recent), batch.X])
@@ -179,11 +181,13 @@ class System:
             undecided=None if self.undecided is None else self.undecided.X, may_doubt=may_wait,
         )  # fmt: skip
         may_wait = may_wait and self.undecided is None
-        return judgements, decide.decide(
+        numbers = self.settings.targets == NUMBERS
+        decide_batch = decide_numbers if numbers else decide.decide
+        return judgements, decide_batch(
             judgements, batch.y, self.settings, self.latest, false_alarms=rate, may_wait=may_wait
         )
 
-    def _settle(self, decision: decide.Decision | None) -> bool:
+    def _settle(self, decision: decide.Decision | Switched | None) -> bool:
         """Take the batch that was undecided, given the decision on the next; is something new?
 
         A burst is over by then, and belongs to the known task; what is new goes on.
@@ -229,7 +233,7 @@ class System:
         return known
 
     def _apply(
-        self, decision: decide.Decision, judgements: list[Judgement], batch: Batch
+        self, decision: decide.Decision | Switched, judgements: list[Judgement], batch: Batch
     ) -> tuple[str, int, float]:
         """Give a batch to its models; return what is to be reported: kind, model, p-value."""
         verdicts = [one.verdict for one in judgements]
@@ -250,8 +254,18 @@ class System:
                 self._mark_used(decision.largest, verdicts)
                 self._share_out(models, everything, batch)
                 return events.MIXED, decision.largest, p
+            case Switched(before, after, at, p):
+                self._mark_used(after, verdicts)
+                self._give(before, batch, everything[:at])
+                self._give(after, batch, everything[at:])
+                self.last_used[before] = self.journal.batches - 1  # it did not take the last sample
+                return events.MIXED, after, p
             case decide.SomeNew(models, novel, p):
-                judges = [one.model for one in decide.one_per_group(judgements)]
+                # Residuals contradict all rules of a group alike: the one that was not asked to
+                # split the batch, though calibrated, must not learn it.
+                numbers = self.settings.targets == NUMBERS
+                asked = judgements if numbers else decide.one_per_group(judgements)
+                judges = [one.model for one in asked]
                 young = next((m for m in self.learners if m not in judges), None)
                 number = (young or self.open_model(events.closest_verdicts(verdicts))).number
                 self._mark_used(number, verdicts)
@@ -289,9 +303,9 @@ class System:
                 return older.group
         return model.group
 
-    def label(self, numbers: NDArray[np.int64], y: NDArray[np.int64]) -> int:
+    def label(self, numbers: NDArray[np.int64], y: NDArray) -> int:
         """Set late labels of samples, numbered as they were taken; return how many are kept."""
-        self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
+        self._count_classes(y)
         total = self._label_undecided(numbers, y)
         for model in self.learners:
             found, expert = model.label(numbers, y, self.threads)
@@ -324,9 +338,12 @@ class System:
                 self._drop_duplicate(other.number, expert.number)
                 break
 
-    def _count_samples_and_classes(self, y: NDArray[np.int64]) -> None:
+    def _count_samples_and_classes(self, y: NDArray) -> None:
         self.journal.samples += len(y)
-        self.n_classes = max(self.n_classes, int(y.max(initial=-1)) + 1)
+        self._count_classes(y)
+
+    def _count_classes(self, y: NDArray) -> None:
+        self.n_classes = max(self.n_classes, int(class_codes(y).max(initial=-1)) + 1)
 
     def _complete_and_evict(self) -> None:
         """Finish learners whose task is over; keep to the number of models allowed."""
@@ -351,7 +368,7 @@ class System:
         """Finish the training of a model with the samples at hand."""
         self._replace_by(model, model.finish(self.threads))
 
-    def finish(self, X: NDArray, y: NDArray[np.int64]) -> None:
+    def finish(self, X: NDArray, y: NDArray) -> None:
         """Finish the training of all models now; X and y are the rest of the stream, if any."""
         if len(X):
             self.learn_batch(X, y)
@@ -424,10 +441,25 @@ class System:
         return result
 
     def answer(self, X: NDArray) -> Answers:
-        """Return route, class probabilities and novelty of samples, in one pass."""
+        """Return route, outputs (class probabilities, or numbers) and novelty, in one pass."""
         return answers.answer(
-            self.evaluate(X), self.models, X, self.n_classes, self.latest, self.last_used
+            self.evaluate(X), self.models, X, self._default_outputs, self.latest, self.last_used
         )
+
+    @property
+    def _default_outputs(self) -> NDArray[np.float64]:
+        """What is answered before L0 has learned: equal probabilities, or the mean target."""
+        if self.settings.targets != NUMBERS:
+            return np.full(self.n_classes, 1.0 / max(self.n_classes, 1))
+        y = np.concatenate([np.zeros(0), *(model.buffer.y for model in self.learners)])
+        known = y[is_labelled(y)]
+        return np.full(self.n_classes, known.mean() if len(known) else 0.0)
+
+    def intervals(self, X: NDArray, coverage: float) -> NDArray[np.float64]:
+        """Return prediction intervals of numbers that have this coverage: (samples, 2)."""
+        found = self.answer(X)
+        half = answers.interval_half_widths(found.route, self.models, coverage)
+        return found.outputs + half[:, None] * np.array([-1.0, 1.0])
 
     def scores(self, X: NDArray) -> NDArray[np.float64]:
         """Return the score of each calibrated model, low where it knows: (samples, models)."""

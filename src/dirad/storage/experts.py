@@ -15,7 +15,9 @@ from dirad.preval.input_units import CommonInputUnits, InputScaling
 from dirad.preval.l1 import L1Training, Pathway
 from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.predictor import L0States, Predictor
+from dirad.preval.residuals import ResidualCalibration
 from dirad.preval.settings import CHOICES, Settings
+from dirad.preval.targets import TargetScaling
 from dirad.preval.validation import ErrorStats
 from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Real
 from dirad.storage.composites import (
@@ -240,8 +242,33 @@ CALIBRATION = Object(
         "fitted": Real(),
         "memory": Object(Memory, {"inputs": Real(), "errors": Real(), "losses": Real()}),
         "n_learned": COUNT,
+        "residuals": Maybe(Later(lambda: RESIDUALS)),
     },
     check_calibration,
+)
+
+
+def check_residuals(residuals: ResidualCalibration) -> None:
+    """Refuse residuals that nothing can be compared with."""
+    sizes = residuals.sizes
+    must(len(sizes) and sizes[0] >= 0 and (np.diff(sizes) >= 0).all(), "residuals do not rise")
+    must(residuals.spread > 0, "the targets have no spread")
+
+
+RESIDUALS = Object(
+    ResidualCalibration,
+    {
+        "spread": Real(),
+        "magnitude": CALIBRATION,
+        "signed": CALIBRATION,
+        "sizes": Array(REAL, "held out"),
+    },
+    check_residuals,
+)
+TARGET_SCALING = Object(
+    TargetScaling,
+    {"offset": Real(), "spread": Real()},
+    lambda scaling: must(scaling.spread > 0, "the targets have no spread"),
 )
 LINEAR_PREDICTOR = Object(
     without_init(LinearInputPredictor),
@@ -271,5 +298,6 @@ EVALUATOR = Object(
         "evidence_weights": Row(Real(), Real()),
         "error_stats": Maybe(ERROR_STATS),
         "by_class": Flag(),
+        "target_scaling": Maybe(TARGET_SCALING),
     },
 )

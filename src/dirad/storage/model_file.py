@@ -26,7 +26,7 @@ from dirad.storage.upgrade import upgraded
 
 HEADER = "dirad"  # the one entry of the header: a second one would come in random order
 LARGEST_HEADER = 90_000_000  # bytes; the library that reads the file takes 100,000,000 in all
-VERSION = 6  # of the file format; a reader takes its own and older ones
+VERSION = 7  # of the file format; a reader takes its own and older ones
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ModelFile:
 
     @cached_property
     def model(self) -> Any:
-        """The estimator: a DIRADClassifier, DIRADRegressor or PREVALClassifier."""
+        """The estimator: of one network (DIRAD), or of a stream (PREVAL)."""
         try:
             return self.fitted.build()
         except (TypeError, ValueError, AttributeError) as error:

@@ -17,9 +17,11 @@ from dirad.storage.errors import ModelError
 from dirad.storage.networks import HISTORY, NETWORK, PARAMS, REAL, STATE, must
 
 if TYPE_CHECKING:
+    from dirad.estimators.number_stream import NumberAnswers
     from dirad.estimators.stream_state import StreamAnswers
 
 LARGEST = 2**30  # bytes of labels
+CONTINUAL = ("PREVALClassifier", "PREVALRegressor")
 LABELS = "biufU"  # codecs of NumPy types that labels may have
 
 
@@ -188,13 +190,17 @@ class Fitted(SimpleNamespace):
     attributes: dict[str, Any]
 
     @property
-    def answers(self) -> "ClassAnswers | ValueAnswers | StreamAnswers":
+    def answers(self) -> "ClassAnswers | ValueAnswers | StreamAnswers | NumberAnswers":
         """How the model answers; it needs neither scikit-learn nor Numba."""
         if self.estimator == "DIRADClassifier":
             return ClassAnswers(self.network_, self.classes_, self.encoding_)
         if self.estimator == "DIRADRegressor":
             scale, offset, single = self.target_scale_, self.target_offset_, self._single_column
             return ValueAnswers(self.network_, scale, offset, single, self.encoding_)
+        if self.estimator == "PREVALRegressor":
+            from dirad.estimators.number_stream import NumberAnswers
+
+            return NumberAnswers(self._stream)
         from dirad.estimators.stream_state import StreamAnswers
 
         return StreamAnswers(self._stream)
@@ -206,7 +212,7 @@ class Fitted(SimpleNamespace):
         result = getattr(dirad.estimators, self.estimator)(**self.options)
         for name, value in self.attributes.items():
             setattr(result, name, value)
-        if self.estimator == "PREVALClassifier":
+        if self.estimator in CONTINUAL:
             result._stream.system.threads = threads_for(result.n_jobs)
         else:
             network = result.network_
@@ -253,8 +259,8 @@ REGRESSOR = Estimator(
 
 def codec_of(name: str) -> Object | None:
     """Return the codec of an estimator by the name of its class; None where there is none."""
-    if name == "PREVALClassifier":
-        from dirad.storage.streams import PREVAL  # imported late: networks alone need no PREVAL
+    if name in CONTINUAL:
+        from dirad.storage import streams  # imported late: networks alone need no PREVAL
 
-        return PREVAL
+        return streams.PREVAL if name == "PREVALClassifier" else streams.PREVAL_REGRESSOR
     return {"DIRADClassifier": CLASSIFIER, "DIRADRegressor": REGRESSOR}.get(name)

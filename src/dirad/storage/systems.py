@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dirad.core.network import Network
 from dirad.preval.buffer import Buffer
@@ -27,7 +28,9 @@ from dirad.preval.learner import Learner
 from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.paper import PaperSystem
 from dirad.preval.paper_model import PaperExpert, PaperLearner
+from dirad.preval.settings import Settings
 from dirad.preval.system import Batch, System
+from dirad.preval.targets import NUMBER_CLASS, NUMBERS, TargetScaling
 from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Plain, Real, Text
 from dirad.storage.composites import (
     Dictionary,
@@ -49,11 +52,30 @@ from dirad.storage.experts import (
     PREDICTOR,
     SCALING,
     SETTINGS,
+    TARGET_SCALING,
     UNITS,
 )
 from dirad.storage.networks import ADAPTATION, HISTORY, INT, REAL, SHARED_NETWORK, must
 
 # ------------------------------------------------------------------ our models
+
+
+class Targets(Array):
+    """The targets of samples: class codes, or numbers of which some are missing (NaN)."""
+
+    def __init__(self) -> None:
+        super().__init__(INT, "samples")
+
+    def pack(self, value: Any, store: ArrayStore, path: str) -> Any:
+        return store.put(path, value)
+
+    def unpack(self, packed: Any, store: ArrayStore, path: str) -> NDArray:
+        found = store.get(packed, path)
+        if found.dtype.kind != "f":
+            return super().unpack(packed, store, path)
+        must(not np.isinf(found).any(), f"{path}: a target is infinite")
+        return Array(REAL, "samples", finite=False).unpack(packed, store, path)
+
 
 BUFFER = Object(
     without_init(Buffer),
@@ -64,7 +86,7 @@ BUFFER = Object(
         "seen": COUNT,
         "shown": List(COUNT),
         "X": Array(REAL, "samples", "inputs"),
-        "y": Array(INT, "samples"),
+        "y": Targets(),
         "number": Array(INT, "samples"),
         "drawn_out": Array(np.bool_, "samples"),
     },
@@ -78,6 +100,7 @@ L0_TRAINING = Object(
         "classes": List(COUNT),
         "labels_at_start": COUNT,
         "history": HISTORY,
+        "target_scaling": Maybe(TARGET_SCALING),
     },
 )
 
@@ -96,6 +119,13 @@ def check_stable(model: Expert | PaperExpert, first: int) -> None:
         must(np.array_equal(counts, model.network.counts), "L1 belongs to another L0")
 
 
+def check_number(settings: Settings, classes: Sequence[int], scaling: TargetScaling | None) -> None:
+    """Refuse a model of numbers without their scaling, and a model of classes with one."""
+    numbers = settings.targets == NUMBERS
+    must(not numbers or set(classes) <= {NUMBER_CLASS}, "numbers have no classes")
+    must((scaling is not None) == (numbers and bool(classes)), "the scaling of targets is missing")
+
+
 def check_expert(model: Expert) -> None:
     """Refuse an expert that could not answer."""
     evaluator, inputs = model.evaluator, model.network.n_inputs
@@ -106,6 +136,9 @@ def check_expert(model: Expert) -> None:
     must(min(evaluator.evidence_weights) > 0, "an evidence weight is not positive")
     groups = max(len(model.classes), 1) if evaluator.by_class else 1
     must(len(model.calibration.row) >= groups, "a class is not calibrated")
+    check_number(model.settings, model.classes, evaluator.target_scaling)
+    must(model.calibration.residuals is None or evaluator.target_scaling is not None,
+         "only numbers have residuals")  # fmt: skip
     must(model.base is None or model.base.network.n_inputs == inputs, "its base has other inputs")
     if isinstance(evaluator.predictor, LinearInputPredictor):
         must(len(evaluator.predictor.mean) == inputs, "not every input is predicted")
@@ -121,6 +154,9 @@ def check_learner(model: Learner) -> None:
     """Refuse a learner that could not go on."""
     inputs = model.network.n_inputs
     check_outputs(model.network, model.l0.first_output, model.l0.classes)
+    check_number(model.settings, model.l0.classes, model.l0.target_scaling)
+    numbers = model.settings.targets == NUMBERS
+    must((model.buffer.y.dtype.kind == "f") == numbers, "the targets are of another kind")
     must(len(model.scaling.offset) == inputs == model.buffer.X.shape[1],
          "the inputs differ in number")  # fmt: skip
     must(model.base is None or model.base.network.n_inputs == inputs, "its base has other inputs")
@@ -287,9 +323,7 @@ SYSTEM_FIELDS: dict[str, Codec] = {
 }
 SCORE_SUM = Object(ScoreSum, {"total": Real(), "rows": Array(INT, "rows")})
 AGREEMENT = Object(Agreement, {"pairs": Dictionary(Row(COUNT, COUNT), Row(SCORE_SUM, SCORE_SUM))})
-BATCH = Object(
-    Batch, {"X": Array(REAL, "samples", "inputs"), "y": Array(INT, "samples"), "first": COUNT}
-)
+BATCH = Object(Batch, {"X": Array(REAL, "samples", "inputs"), "y": Targets(), "first": COUNT})
 OUR_SYSTEM = Object(
     without_init(System),
     SYSTEM_FIELDS
@@ -299,7 +333,7 @@ OUR_SYSTEM = Object(
         "agreement": AGREEMENT,
         "last_used": Dictionary(COUNT, COUNT),
         "undecided": Maybe(BATCH),
-        "recent": List(Row(Array(REAL, "samples", "inputs"), Array(INT, "samples"))),
+        "recent": List(Row(Array(REAL, "samples", "inputs"), Targets())),
     },
     check_system,
 )

@@ -3,7 +3,7 @@
 Formats 1 and 2 are of dirad 0.1. Networks of format 3 have no encoding of missing values and
 categories. Up to format 4, learners had a linear predictor in place of an interim expert; up to
 format 5, calibrations did not tell the scores of fitted samples, nor how samples depend on those
-before them.
+before them; up to format 6, all targets were classes.
 """
 
 from dataclasses import asdict
@@ -24,7 +24,25 @@ def upgraded(description: Tree) -> Tree:
         description = _with_interim_experts(description)
     if description["version"] < 6:
         description = _with_dependence(description)
+    if description["version"] < 7:
+        description = _with_class_targets(description)
     return description
+
+
+def _with_class_targets(packed: Any) -> Any:
+    """Return a description that says of every part of PREVAL that its targets are classes."""
+    if isinstance(packed, list):
+        return [_with_class_targets(one) for one in packed]
+    if not isinstance(packed, dict):
+        return packed
+    new = {name: _with_class_targets(value) for name, value in packed.items()}
+    if "T_CP" in new and "T_conf" in new:  # settings
+        new["targets"] = "classes"
+    if "quantiles" in new and "label_errors" in new:  # a calibration
+        new["residuals"] = None
+    if "labels_at_start" in new or "evidence_weights" in new:  # L0 in training; an evaluator
+        new["target_scaling"] = None
+    return new
 
 
 def _with_dependence(packed: Any) -> Any:

@@ -85,4 +85,4 @@ def predict_and_learn(
 
 def accuracy_of(learner: ContinualSystem, X: NDArray, y: NDArray[np.int64]) -> float:
     """Return the share of right answers."""
-    return float(np.mean(learner.answer(X).probabilities.argmax(axis=1) == y))
+    return float(np.mean(learner.answer(X).outputs.argmax(axis=1) == y))

@@ -48,10 +48,12 @@ class Given:
     ) -> None:
         from sklearn.utils.validation import check_is_fitted
 
-        from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier
+        from dirad import estimators
         from dirad.estimators.columns import encoding_of
 
-        if not isinstance(estimator, DIRADClassifier | DIRADRegressor | PREVALClassifier):
+        networks = estimators.DIRADClassifier | estimators.DIRADRegressor
+        systems = estimators.PREVALClassifier | estimators.PREVALRegressor
+        if not isinstance(estimator, networks | systems):
             raise TypeError(f"a page shows a dirad estimator, got {type(estimator).__name__}")
         check_is_fitted(estimator)
         n = estimator.n_features_in_

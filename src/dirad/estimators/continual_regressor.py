@@ -1,0 +1,300 @@
+"""PREVAL as a scikit-learn regressor, for streams whose rules change without notice."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from dirad.engine import threads_for
+from dirad.estimators.checks import checked_inputs
+from dirad.estimators.number_stream import NumberAnswers, NumberStream
+from dirad.estimators.stream_checks import (
+    checked_number_samples,
+    checked_numbers,
+    checked_sample_numbers,
+    warn_of_late_labels,
+    with_options,
+)
+from dirad.estimators.transaction import locked, transaction, writable_copy
+from dirad.preval.events import ModelEvent, Report
+from dirad.preval.settings import REGRESSION
+from dirad.preval.system import System
+
+
+class PREVALRegressor(RegressorMixin, BaseEstimator):
+    """A regressor for streams: it detects new rules, and opens a model for each of them.
+
+    It works as `PREVALClassifier` does. Each model consists of a network that predicts the target
+    (L0) and a network that predicts the inputs (L1). A batch is new if no L1 predicts its inputs
+    well, or if the residuals are larger than those of held-out samples, or shifted. A rule that
+    comes back is recognized, and its model predicts again without learning anything anew. Finished
+    models never change. Targets may be missing or arrive late.
+
+    Parameters
+    ----------
+    batch_size : int, optional
+        Samples that are tested and learned together (200).
+    buffer_size : int, optional
+        Largest number of samples of the current rule that are stored during training (10,000).
+        Samples of earlier rules are never stored.
+    begin : int, optional
+        Samples of a new rule that are collected before its model is trained and calibrated (200).
+    steps_per_batch : int, optional
+        Training steps after each batch, on batches drawn from the buffer (1,000). A model becomes
+        stable when its buffer is full, another rule holds, or `finish` is called.
+    false_alarms : float, optional
+        Probability that a batch of a known rule, of any size, is called new (0.0001).
+    false_alarms_per : {"batch", "stream"}, optional
+        Whether that is the probability for any one batch, or that there is ever a false alarm in
+        the whole stream, however long it becomes.
+    held_out : float, optional
+        Share of the samples that is held out for calibration (0.1); of the first 200 samples of a
+        rule at least a fifth.
+    modes : int, optional
+        Largest number of clusters in L1 (20); fewer make a smaller, coarser L1.
+    max_models : int, optional
+        Largest number of models (0: no limit; 100). Beyond it, the model that was not used for
+        longest is removed.
+    l0, l1 : dict, optional
+        Constants of `dirad.params.Params` for the two networks, such as ``{"max_edges": 30}``.
+    n_jobs : int, optional
+        Threads that fit the parts of an L1; -1 or None: one per core. The result does not
+        depend on it.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    models_ : list of the models, oldest first
+    events_ : list of `ModelEvent`: the batch in which a model was opened, became stable, was chosen
+    reports_ : list of `Report`: for each batch, whether it was known, new or mixed
+    n_samples_seen_ : int, samples so far; `label` uses their numbers
+    n_parameters_ : int, numbers stored in all models
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> def regime(slope):
+    ...     X = rng.uniform(-1, 1, (1000, 2))
+    ...     return X, slope * X[:, 0] + X[:, 1] + rng.normal(0, 0.1, 1000)
+    >>> model = PREVALRegressor(random_state=0)
+    >>> for slope in (1, -2, 1):  # the first rule comes back
+    ...     model = model.partial_fit(*regime(slope))
+    >>> [event.batch for event in model.events_ if event.kind == "opened"]
+    [0, 5]
+    >>> [report.model for report in model.reports_[-5:]]
+    [0, 0, 0, 0, 0]
+    >>> model.predict([[0.5, 0.5]]).round(1).tolist()
+    [1.0]
+    >>> model.predict_interval([[0.5, 0.5]], coverage=0.9).round(1).tolist()
+    [[0.8, 1.2]]
+    """
+
+    preset = "default"  # the paper's method has no models of numbers
+
+    def __init__(
+        self,
+        *,
+        batch_size=None,
+        buffer_size=None,
+        begin=None,
+        steps_per_batch=None,
+        false_alarms=None,
+        false_alarms_per=None,
+        held_out=None,
+        modes=None,
+        max_models=None,
+        l0=None,
+        l1=None,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.batch_size = batch_size
+        self.buffer_size = buffer_size
+        self.begin = begin
+        self.steps_per_batch = steps_per_batch
+        self.false_alarms = false_alarms
+        self.false_alarms_per = false_alarms_per
+        self.held_out = held_out
+        self.modes = modes
+        self.max_models = max_models
+        self.l0 = l0
+        self.l1 = l1
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __str__(self) -> str:
+        if not hasattr(self, "_stream"):
+            return repr(self)
+        return "\n".join([repr(self), *map(repr, self.models_)])
+
+    # ---------------------------------------------------------------- learning
+
+    def fit(self, X: Any, y: Any) -> "PREVALRegressor":
+        """Start from nothing, learn X in its order, and finish all models."""
+        if y is None:
+            raise ValueError(
+                f"requires y to be passed, but the target y is None: {type(self).__name__} learns "
+                "from targets, if only of some samples"
+            )
+        fresh = type(self)(**self.get_params(deep=False))  # others may ask this one meanwhile
+        X, y = checked_number_samples(fresh, X, y, None)
+        if np.isnan(y).all():
+            raise ValueError("Input y contains NaN alone: no sample has a target")
+        fresh._stream = fresh._new_stream(X.shape[1]).learned(X, y).finished()
+        with locked(self):
+            vars(self).update(vars(fresh))
+            if not hasattr(fresh, "feature_names_in_"):
+                vars(self).pop("feature_names_in_", None)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> "PREVALRegressor":
+        """Learn from the next samples of the stream.
+
+        Samples wait until they fill a batch, so that the result does not depend on how the stream
+        is divided into calls. Targets may be missing: all of them (None), or those that are None or
+        NaN. `label` adds them when they become known.
+
+        Other threads can predict during this call, from the state before it. Threads that learn
+        wait for each other. A call that fails or is interrupted changes nothing.
+        """
+        with transaction(self):
+            stream = vars(self).get("_stream")
+            X, y = checked_number_samples(self, X, y, stream)
+            stream = self._new_stream(X.shape[1]) if stream is None else stream
+            self._stream = stream.learned(X, y)
+        return self
+
+    def label(self, numbers: Any, y: Any) -> "PREVALRegressor":
+        """Add targets that arrived late; samples are numbered from 0 in the order of the stream.
+
+        The samples of a model that has become stable are no longer stored, so that their targets
+        cannot be used. A warning says how many these are.
+        """
+        with locked(self):
+            stream = self._state
+            y = checked_numbers(self, y)
+            numbers = checked_sample_numbers(numbers, len(y), stream.n_samples)
+            if np.isnan(y).any():
+                raise ValueError("a late target is None or NaN: leave out what is not known yet")
+            self._stream, late = stream.labelled(numbers, y)
+        warn_of_late_labels(late, len(numbers))
+        return self
+
+    def remove(self, model: int) -> "PREVALRegressor":
+        """Remove a model by its number; all others stay as they are."""
+        with locked(self):
+            system = self._state.system.working_copy()
+            system.remove(model, {"reason": "on request"})
+            self._stream = self._stream._replace(system=system)
+        return self
+
+    def finish(self) -> "PREVALRegressor":
+        """Finish the training of all models now, with the samples stored so far."""
+        with locked(self):
+            self._stream = self._state.finished()
+        return self
+
+    def _new_stream(self, n_inputs: int) -> NumberStream:
+        """Return the state of a stream that has not begun."""
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        settings, threads = with_options(self, REGRESSION), threads_for(self.n_jobs)
+        system = System(n_inputs, 0, settings, seed=seed, threads=threads)
+        return NumberStream(system, (np.zeros((0, n_inputs)), np.zeros(0)))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_stream")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(writable_copy(state))
+
+    # ---------------------------------------------------------------- answers
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the predicted target of each sample."""
+        return self._answers.predict(self._checked(X))
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> NDArray[np.float64]:
+        """Return an interval that holds each sample's target with probability `coverage`.
+
+        The result is (samples, 2): lower and upper ends. The half width is a quantile of the
+        |residuals| of samples that the model was not fitted to (split conformal prediction), so
+        that the probability holds for samples of the model's rule, whatever their distribution. It
+        is infinite where too few samples were held out for this coverage.
+        """
+        X = self._checked(X)
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
+        return self._answers.predict_interval(X, coverage)
+
+    def route(self, X: Any) -> NDArray[np.int64]:
+        """Return for each sample the number of the model that predicts it (`models_[i].number`)."""
+        return self._answers.route(self._checked(X))
+
+    def novelty(self, X: Any) -> NDArray[np.float64]:
+        """Return how unusual the inputs of each sample are to the model that knows them best.
+
+        It is the logarithm of L1's prediction error, in standard deviations from the mean of
+        held-out samples.
+        """
+        return self._answers.novelty(self._checked(X))
+
+    def is_known(self, X: Any, false_alarms: float = 0.05) -> NDArray[np.bool_]:
+        """Return whether some model knows the inputs of each sample.
+
+        `false_alarms` is the share of samples with known inputs that are called unknown.
+        """
+        X = self._checked(X)
+        if not 0 < false_alarms < 1:
+            raise ValueError(f"false_alarms must be between 0 and 1, got {false_alarms!r}")
+        return self._answers.is_known(X, false_alarms)
+
+    def conflicts(self, X: Any) -> NDArray[np.bool_]:
+        """Return which inputs contradict their prediction by L1: (samples, features)."""
+        return self._answers.conflicts(self._checked(X))
+
+    @property
+    def _answers(self) -> NumberAnswers:
+        return NumberAnswers(self._state)
+
+    def _checked(self, X: Any) -> NDArray:
+        check_is_fitted(self)
+        return checked_inputs(self, X, reset=False)
+
+    @property
+    def events_(self) -> list[ModelEvent]:
+        """The batches in which models were opened, became stable or were chosen; the last 10,000.
+
+        A batch is `batch_size` samples, however the stream is divided into calls.
+        """
+        return list(self._state.system.journal.events)
+
+    @property
+    def reports_(self) -> list[Report]:
+        """The verdict on each batch (known, new or mixed) with its p-value; the last 10,000."""
+        return list(self._state.system.journal.reports)
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Number of samples so far, including those that wait for a whole batch."""
+        return self._state.n_samples
+
+    @property
+    def models_(self) -> list[Any]:
+        """The models, oldest first."""
+        return list(self._state.system.models)
+
+    @property
+    def n_parameters_(self) -> int:
+        """Number of numbers stored in all models."""
+        return self._state.system.n_parameters
+
+    @property
+    def _state(self) -> NumberStream:
+        """The last complete state."""
+        check_is_fitted(self)
+        return self._stream

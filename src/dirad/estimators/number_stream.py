@@ -1,0 +1,99 @@
+"""The state of a stream whose targets are numbers, and how it answers."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.estimators.stream_state import clipped_inputs, learn_whole_batches
+from dirad.preval.system import System
+
+
+class NumberStream(NamedTuple):
+    """A complete state of a stream, from which all answers come; nothing in it ever changes."""
+
+    system: System
+    waiting: tuple[NDArray[np.float64], NDArray[np.float64]]  # samples that do not fill a batch yet
+
+    @property
+    def labels(self) -> tuple[str]:
+        """The name of the output, where the outputs of a classifier are named by their classes."""
+        return ("y",)
+
+    @property
+    def n_samples(self) -> int:
+        """Samples seen, waiting ones included."""
+        return self.system.journal.samples + len(self.waiting[0])
+
+    @property
+    def targets(self) -> NDArray[np.float64]:
+        """The targets of all samples at hand; NaN where they are missing."""
+        return np.concatenate([*(one.buffer.y for one in self.system.learners), self.waiting[1]])
+
+    def learned(self, X: NDArray, y: NDArray) -> "NumberStream":
+        """Return the state after more samples: whole batches are learned, the rest waits."""
+        system: Any
+        system, waiting = learn_whole_batches(self.system, self.waiting, X, y)
+        return NumberStream(system, waiting)
+
+    def labelled(self, numbers: NDArray[np.int64], y: NDArray) -> tuple["NumberStream", int]:
+        """Return the state with late targets, and how many came too late."""
+        taken, (X, targets) = self.system.journal.samples, self.waiting
+        here = numbers >= taken
+        targets = targets.copy()
+        targets[numbers[here] - taken] = y[here]
+        system = self.system.working_copy()
+        used = system.label(numbers[~here], y[~here])
+        return NumberStream(system, (X, targets)), int(np.count_nonzero(~here)) - used
+
+    def finished(self) -> "NumberStream":
+        """Return the state after the training of all models is finished."""
+        system, (X, y) = self.system.working_copy(), self.waiting
+        system.finish(X, y)
+        return NumberStream(system, (X[:0], y[:0]))
+
+
+class NumberAnswers(NamedTuple):
+    """The answers of a system of models that predict numbers."""
+
+    state: NumberStream
+
+    def predict(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the predicted number of each sample."""
+        X = self._bounded(X)
+        if self.state.system.n_classes:
+            return self.state.system.answer(X).outputs[:, 0]
+        return np.full(len(X), self._mean_waiting())
+
+    def predict_interval(self, X: NDArray, coverage: float) -> NDArray[np.float64]:
+        """Return an interval for each sample: (samples, 2)."""
+        X = self._bounded(X)
+        if self.state.system.n_classes:
+            return self.state.system.intervals(X, coverage)
+        return np.tile(self._mean_waiting() + np.array([-np.inf, np.inf]), (len(X), 1))
+
+    def route(self, X: NDArray) -> NDArray[np.int64]:
+        """Return the number of the model that answers each sample."""
+        return self.state.system.answer(self._bounded(X)).route
+
+    def novelty(self, X: NDArray) -> NDArray[np.float64]:
+        """Return how novel each sample is to the model that knows it best."""
+        return self.state.system.novelty(self._bounded(X))
+
+    def is_known(self, X: NDArray, false_alarms: float) -> NDArray[np.bool_]:
+        """Return whether some model knows each sample, at this rate of false alarms."""
+        return self.state.system.is_known(self._bounded(X), false_alarms)
+
+    def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
+        """Return which inputs contradict the prediction by each sample's model."""
+        return self.state.system.conflicted_inputs(self._bounded(X))
+
+    def _bounded(self, X: NDArray) -> NDArray:
+        return clipped_inputs(self.state.system, X, "PREVALRegressor")
+
+    def _mean_waiting(self) -> float:
+        """Return the mean of the targets that wait for their batch: all that were seen."""
+        y = self.state.waiting[1]
+        if np.isnan(y).all():
+            raise ValueError("no target was seen yet, so there is nothing to predict from")
+        return float(np.nanmean(y))
