@@ -19,6 +19,7 @@ from dirad.preval.dependence import autocorrelation_time
 from dirad.preval.events import Verdict
 from dirad.preval.expert import PHASE_STABLE, Expert, Scores
 from dirad.preval.learner import Learner
+from dirad.preval.refinement import Refinement
 from dirad.preval.settings import Settings
 from dirad.preval.targets import class_codes, is_labelled, missing_targets
 
@@ -93,6 +94,7 @@ def judge(
     y: NDArray[np.int64] | None = None,
     false_alarms: float | None = None,
     *,
+    refinement: Refinement | None = None,
     undecided: NDArray | None = None,
     may_doubt: bool = True,
 ) -> Judgement:
@@ -103,6 +105,8 @@ def judge(
     depend on each other; `undecided` are the inputs of the batch before, if it was.
     """
     scores = model.evaluate(X)
+    if refinement is not None:
+        scores = refinement.scores(answering(model), X, scores)
     settings = model.settings
     if y is None or not settings.labels_in_detection:
         y = missing_targets(len(X), settings.targets)
@@ -118,6 +122,13 @@ def judge(
             in_doubt = calibration.memory.independent or result.verdict.validated
             result = result._replace(in_doubt=in_doubt)
     return result
+
+
+def answering(model: Model) -> Expert:
+    """Return the expert by which a calibrated model answers."""
+    expert = model.interim if isinstance(model, Learner) else model
+    assert expert is not None, "a model is asked only when it is calibrated"
+    return expert
 
 
 def tested(
@@ -160,6 +171,7 @@ def judge_all(
     latest: int | None,
     false_alarms: float,
     *,
+    refinement: Refinement | None = None,
     undecided: NDArray | None = None,
     may_doubt: bool = True,
 ) -> list[Judgement]:
@@ -172,7 +184,7 @@ def judge_all(
     in_use = next((one for one in models if one.number == latest), None)
     found: dict[int, Judgement] = {}
     if in_use is not None:
-        found[in_use.number] = judge(in_use, X, y, false_alarms, **doubt)
+        found[in_use.number] = judge(in_use, X, y, false_alarms, refinement=refinement, **doubt)
         if found[in_use.number].verdict.validated:
             models = [one for one in models if set(one.classes) == set(in_use.classes)]
     for one in models:

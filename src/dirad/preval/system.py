@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.random import bits
-from dirad.preval import answers, decide, events
+from dirad.preval import answers, decide, events, refinement
 from dirad.preval.answers import Answers, Evaluated
 from dirad.preval.decide import Judgement, Model, judge
 from dirad.preval.duplicates import Agreement, is_duplicate, is_same_inputs_other_labels
@@ -26,6 +26,7 @@ from dirad.preval.preselection import (
     MIN_EXPERTS,
     Preselection,
 )
+from dirad.preval.refinement import Refinement
 from dirad.preval.settings import Settings
 from dirad.preval.switch import Switched, decide_numbers
 from dirad.preval.targets import NUMBERS, class_codes, is_labelled
@@ -64,6 +65,7 @@ class System:
         self.undecided: Batch | None = None  # what follows tells whether it is new
         # Batches of the model in use: where samples depend on those before, several are tested.
         self.recent: list[tuple[NDArray, NDArray[np.int64]]] = []
+        self.refinement: Refinement | None = None  # of the model in use
         self.last_used: dict[int, int] = {}  # by model: the last batch of which it took samples
 
     # ---------------------------------------------------------------- models
@@ -101,7 +103,8 @@ class System:
     def n_parameters(self) -> int:
         """Every number kept, also by removed models that others are built on."""
         kept = with_bases(self.models).values()
-        return self.units.n_stored + sum(model.n_parameters for model in kept)
+        refined = 0 if self.refinement is None else self.refinement.weights.size
+        return refined + self.units.n_stored + sum(model.n_parameters for model in kept)
 
     def working_copy(self) -> Self:
         """Return a copy to learn on, so that nothing in this one changes; experts are shared."""
@@ -157,6 +160,7 @@ class System:
     def learn_batch(self, X: NDArray, y: NDArray[np.int64]) -> Report:
         """Learn one batch of any size: score it, decide whose it is, apply the decision."""
         batch, before = Batch(X, y, self.journal.samples), self.latest
+        self._compare_refinement(batch)
         judgements, decision = self._judge_and_decide(batch)
         if self._settle(decision):
             judgements, decision = self._judge_and_decide(batch)
@@ -166,7 +170,32 @@ class System:
         self.recent = [*self._recent_batches(len(X)), (X, y)] if self.latest == before else []
         self._count_samples_and_classes(y)
         self._complete_and_evict()
+        self._refine(batch)
         return self.journal.reports[-1]
+
+    def _in_use(self) -> tuple[Expert | None, int]:
+        """Return the model in use as it answers, if it can, and which fit of it that is."""
+        model = next((m for m in self.calibrated if m.number == self.latest), None)
+        if isinstance(model, Learner):
+            return model.interim, 2 * model.n_fitted + model.has_stable_l0
+        return model, -1
+
+    def _compare_refinement(self, batch: Batch) -> None:
+        """Compare the refinement with its model on a batch that neither has seen."""
+        model, _ = self._in_use()
+        if model is None or self.refinement is None:
+            self.refinement = None
+        else:
+            self.refinement = refinement.compared(self.refinement, model, batch.X, batch.y)
+
+    def _refine(self, batch: Batch) -> None:
+        """Fit the refinement again, with a batch that the model in use knows."""
+        model, fit = self._in_use()
+        report = self.journal.reports[-1]
+        if model is None or report.model != model.number:
+            self.refinement = None
+        elif report.kind in (events.KNOWN, events.NEW, events.LEARNING):
+            self.refinement = refinement.refined(self.refinement, model, batch.X, batch.y, fit)
 
     def _judge_and_decide(
         self, batch: Batch, *, may_wait: bool = True
@@ -178,6 +207,7 @@ class System:
         rate = self.false_alarms
         judgements = decide.judge_all(
             self._models_for_batch(batch.X), X, y, self.latest, rate,
+            refinement=self.refinement,
             undecided=None if self.undecided is None else self.undecided.X, may_doubt=may_wait,
         )  # fmt: skip
         may_wait = may_wait and self.undecided is None
@@ -374,6 +404,7 @@ class System:
             self.learn_batch(X, y)
         if self.undecided is not None:
             self._settle(None)
+        self.refinement = None  # from here on, the models answer
         few = min(self.settings.too_few, self.settings.buffer_size)
         for model in self.learners:
             n = len(model.buffer)
@@ -442,9 +473,24 @@ class System:
 
     def answer(self, X: NDArray) -> Answers:
         """Return route, outputs (class probabilities, or numbers) and novelty, in one pass."""
-        return answers.answer(
+        found = answers.answer(
             self.evaluate(X), self.models, X, self._default_outputs, self.latest, self.last_used
         )
+        return self._refined(found, X)
+
+    def _refined(self, found: Answers, X: NDArray) -> Answers:
+        """Return answers in which those of the model in use are refined, where that is better."""
+        model, _ = self._in_use()
+        known = self.refinement
+        if known is None or model is None or known.best < 0 or known.model != model.number:
+            return found
+        rows = np.flatnonzero(found.route == model.number)
+        if len(rows):
+            own = found.outputs[np.ix_(rows, np.array(known.classes))]
+            outputs = found.outputs.copy()
+            answers.write(outputs, rows, model, known.outputs(model, X[rows], own, known.best))
+            found = found._replace(outputs=outputs)
+        return found
 
     @property
     def _default_outputs(self) -> NDArray[np.float64]:

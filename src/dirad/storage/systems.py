@@ -28,10 +28,11 @@ from dirad.preval.learner import Learner
 from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.paper import PaperSystem
 from dirad.preval.paper_model import PaperExpert, PaperLearner
+from dirad.preval.refinement import WINDOWS, Refinement
 from dirad.preval.settings import Settings
 from dirad.preval.system import Batch, System
 from dirad.preval.targets import NUMBER_CLASS, NUMBERS, TargetScaling
-from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Plain, Real, Text
+from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Plain, Real, Text
 from dirad.storage.composites import (
     Dictionary,
     Later,
@@ -307,6 +308,10 @@ def check_system(system: ContinualSystem) -> None:
     must(len(set(numbers)) == len(numbers), "two models have one number")
     must(max(numbers, default=-1) < system.opened, "a model was never opened")
     must(system.latest is None or system.latest in numbers, "the latest model is gone")
+    refinement = getattr(system, "refinement", None)
+    if refinement is not None:
+        must(refinement.X.shape[1] == system.n_inputs, "a refinement has other inputs")
+        must(max(refinement.classes) < system.n_classes, "a refinement has an unknown class")
     for model in system.models:
         must(model.network.n_inputs == system.n_inputs, f"model {model.number} has other inputs")
         must(max(model.classes, default=-1) < system.n_classes, "a model has an unknown class")
@@ -324,6 +329,33 @@ SYSTEM_FIELDS: dict[str, Codec] = {
 SCORE_SUM = Object(ScoreSum, {"total": Real(), "rows": Array(INT, "rows")})
 AGREEMENT = Object(Agreement, {"pairs": Dictionary(Row(COUNT, COUNT), Row(SCORE_SUM, SCORE_SUM))})
 BATCH = Object(Batch, {"X": Array(REAL, "samples", "inputs"), "y": Targets(), "first": COUNT})
+
+
+def check_refinement(one: Refinement) -> None:
+    """Refuse a refinement whose parts do not fit each other."""
+    must(len(set(one.classes)) == len(one.classes) > 0, "a refinement has no classes")
+    outputs = len(one.classes)
+    n_features = 1 + one.X.shape[1] + outputs
+    must(one.weights.shape[1] == n_features, "a refinement has other features")
+    must(one.weights.shape[2] == one.answers.shape[1] == outputs, "it has other outputs")
+    must(len(one.losses) == 1 + len(WINDOWS), "a refinement has no losses")
+    must(np.isfinite(one.weights).all(), "a weight of a refinement is not finite")
+
+
+REFINEMENT = Object(
+    Refinement,
+    {
+        "model": COUNT,
+        "classes": List(COUNT, tuple),
+        "fit": Int(-1),
+        "X": Array(REAL, "samples", "inputs"),
+        "y": Array(REAL, "samples"),
+        "answers": Array(REAL, "samples", "outputs"),
+        "weights": Array(REAL, len(WINDOWS), "features", "outputs"),
+        "losses": List(Real(), tuple),
+    },
+    check_refinement,
+)
 OUR_SYSTEM = Object(
     without_init(System),
     SYSTEM_FIELDS
@@ -333,6 +365,7 @@ OUR_SYSTEM = Object(
         "agreement": AGREEMENT,
         "last_used": Dictionary(COUNT, COUNT),
         "undecided": Maybe(BATCH),
+        "refinement": Maybe(REFINEMENT),
         "recent": List(Row(Array(REAL, "samples", "inputs"), Targets())),
     },
     check_system,

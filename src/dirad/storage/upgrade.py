@@ -58,7 +58,7 @@ def _with_dependence(packed: Any) -> Any:
     if "T_CP" in new and "T_conf" in new:
         new.setdefault("false_alarms_per", "batch")
     if "agreement" in new:
-        new |= {"undecided": None, "recent": []}
+        new |= {"undecided": None, "recent": [], "refinement": None}
     return new
 
 

@@ -1,0 +1,174 @@
+"""The model in use follows slow changes of its task: a linear correction of its answers.
+
+The model stays as it is. Its *refinement* is fitted to the last labelled samples again after every
+batch: to the logarithms of the model's probabilities (or to its number) it adds a linear function
+of the inputs and of these logarithms. A correction by few samples follows fast changes, one by many
+is more exact: both are fitted, and whichever answered recent batches best, before it learned them,
+is used; or the model as it is.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+
+from dirad.preval.expert import Expert, Scores
+from dirad.preval.posterior import MIN_PROBABILITY
+from dirad.preval.targets import class_codes, is_labelled
+
+WINDOWS = (600, 3000)  # last labelled samples that corrections are fitted to
+RIDGE = 1.0  # added to the sum of squares of each weight's feature
+DECAY = 0.9  # per batch, of the losses by which it is compared with the model
+MAX_WEIGHTS = 2000  # where there would be more, a model is not refined
+MAX_ITERATIONS = 20  # of a fit, which starts from the last one
+
+
+@dataclass(frozen=True, eq=False)
+class Refinement:
+    """Corrections of a model's answers, the samples they were fitted to, and how good they are."""
+
+    model: int
+    classes: tuple[int, ...]
+    fit: int  # of the model, which may have been fitted again
+    X: NDArray[np.float64]  # (samples, inputs)
+    y: NDArray[np.float64]  # (samples,) column of the class, or the number
+    answers: NDArray[np.float64]  # (samples, outputs) of the model: log-probabilities, or numbers
+    weights: NDArray[np.float64]  # (windows, features, outputs)
+    losses: tuple[float, ...]  # in recent batches: of the model, then of each correction
+
+    @property
+    def best(self) -> int:
+        """Which correction answered recent batches best; -1: the model as it is did."""
+        return int(np.argmin(self.losses)) - 1
+
+    def outputs(
+        self, model: Expert, X: NDArray, own: NDArray, correction: int
+    ) -> NDArray[np.float64]:
+        """Return the outputs for samples by one correction, given the model's own."""
+        answers = as_answers(model, own)
+        result = answers + features(model, X, answers) @ self.weights[correction]
+        return result if is_numeric(model) else softmax(result, axis=1)
+
+    def scores(self, model: Expert, X: NDArray, own: Scores) -> Scores:
+        """Return the scores of samples with the best outputs and labels, given the model's own."""
+        if self.model != model.number or self.best < 0 or self.classes != tuple(model.classes):
+            return own
+        outputs = self.outputs(model, X, own.outputs, self.best)
+        label = np.array(self.classes)[outputs.argmax(axis=1)]
+        return own._replace(outputs=outputs, label=label)
+
+
+def is_numeric(model: Expert) -> bool:
+    """Does the model predict numbers?"""
+    return model.evaluator.target_scaling is not None
+
+
+def as_answers(model: Expert, outputs: NDArray) -> NDArray[np.float64]:
+    """Return outputs as they are corrected: numbers, or logarithms of probabilities."""
+    return outputs if is_numeric(model) else np.log(np.maximum(outputs, MIN_PROBABILITY))
+
+
+def features(model: Expert, X: NDArray, answers: NDArray) -> NDArray[np.float64]:
+    """Return what a correction is linear in: a constant, the inputs and the answers."""
+    scaling = model.evaluator.target_scaling
+    if scaling is not None:
+        answers = scaling.standardize_and_clip(answers)
+    inputs = model.evaluator.scaling.standardize_and_clip(X)
+    return np.hstack([np.ones((len(X), 1)), inputs, answers])
+
+
+def fitting_samples(model: Expert, X: NDArray, y: NDArray) -> tuple[NDArray, NDArray]:
+    """Return the samples that a model can be compared on, and their numbers or class columns."""
+    if is_numeric(model):
+        known = is_labelled(y)
+        return X[known], y[known]
+    known = np.isin(class_codes(y), model.classes)
+    column = {code: i for i, code in enumerate(model.classes)}
+    return X[known], np.array([column[code] for code in y[known].tolist()], np.float64)
+
+
+def loss(model: Expert, y: NDArray, outputs: NDArray) -> float:
+    """Return the mean loss of outputs: the share of wrong answers, or the squared error."""
+    if is_numeric(model):
+        return float(np.mean((y - outputs[:, 0]) ** 2))
+    return float(np.mean(outputs.argmax(axis=1) != y))
+
+
+def compared(known: Refinement | None, model: Expert, X: NDArray, y: NDArray) -> Refinement | None:
+    """Return a refinement with the losses of a batch that neither it nor the model has seen."""
+    if known is None or known.model != model.number or known.classes != tuple(model.classes):
+        return None
+    X, targets = fitting_samples(model, X, y)
+    if not len(X):
+        return known
+    own = model.evaluate(X).outputs
+    corrected = [known.outputs(model, X, own, i) for i in range(len(known.weights))]
+    new = [loss(model, targets, outputs) for outputs in (own, *corrected)]
+    losses = tuple(DECAY * a + b for a, b in zip(known.losses, new, strict=True))
+    return replace(known, losses=losses)
+
+
+def refined(
+    known: Refinement | None, model: Expert, X: NDArray, y: NDArray, fit: int
+) -> Refinement | None:
+    """Return the refinement of a model after another batch; none where it has too many weights."""
+    n_outputs, n_inputs = len(model.classes), X.shape[1]
+    if not n_outputs or (1 + n_inputs + n_outputs) * n_outputs > MAX_WEIGHTS:
+        return None
+    if not is_numeric(model) and n_outputs < 2:
+        return None
+    X, targets = fitting_samples(model, X, y)
+    answers = as_answers(model, model.evaluate(X).outputs) if len(X) else np.zeros((0, n_outputs))
+    classes = tuple(model.classes)
+    if known is not None and known.model == model.number and known.classes == classes:
+        before = known.answers
+        if known.fit != fit and len(known.X):
+            before = as_answers(model, model.evaluate(known.X).outputs)
+        X, targets = np.concatenate([known.X, X]), np.concatenate([known.y, targets])
+        answers = np.concatenate([before, answers])
+        weights, losses = known.weights, known.losses
+    else:
+        weights = np.zeros((len(WINDOWS), 1 + n_inputs + n_outputs, n_outputs))
+        losses = (0.0,) * (1 + len(WINDOWS))
+    X, targets, answers = (part[-max(WINDOWS) :] for part in (X, targets, answers))
+    if len(X):
+        Z = features(model, X, answers)
+        solve = least_squares if is_numeric(model) else logistic
+        weights = np.array(
+            [
+                solve(Z[-n:], targets[-n:], answers[-n:], start)
+                for n, start in zip(WINDOWS, weights, strict=True)
+            ]
+        )
+    return Refinement(model.number, classes, fit, X, targets, answers, weights, losses)
+
+
+def least_squares(Z: NDArray, y: NDArray, answers: NDArray, start: NDArray) -> NDArray[np.float64]:
+    """Return the weights that correct numbers, by ridge regression."""
+    from threadpoolctl import threadpool_limits  # imported late: only learning needs it
+
+    del start
+    with threadpool_limits(1, user_api="blas"):
+        gram = Z.T @ Z + RIDGE * np.eye(Z.shape[1])
+        return np.asarray(np.linalg.solve(gram, Z.T @ (y[:, None] - answers)), np.float64)
+
+
+def logistic(Z: NDArray, y: NDArray, answers: NDArray, start: NDArray) -> NDArray[np.float64]:
+    """Return the weights that correct log-probabilities, by multinomial logistic regression."""
+    from scipy.optimize import minimize  # imported late: it takes half a second
+    from threadpoolctl import threadpool_limits
+
+    right = np.eye(answers.shape[1])[y.astype(np.int64)]
+
+    def cost(flat: NDArray) -> tuple[float, NDArray]:
+        weights = flat.reshape(start.shape)
+        logs = log_softmax(answers + Z @ weights, axis=1)
+        value = -np.sum(logs * right) + 0.5 * RIDGE * np.sum(flat**2)
+        return float(value), (Z.T @ (np.exp(logs) - right) + RIDGE * weights).ravel()
+
+    with threadpool_limits(1, user_api="blas"):
+        found = minimize(
+            cost, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": MAX_ITERATIONS}
+        )
+    return found.x.reshape(start.shape)
