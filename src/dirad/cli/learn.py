@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 MAX_EVENTS = 6  # events that are printed
 MEANING = {
     "mixed": "mixed: rows of several tasks in one batch, known or new; the batch is split.",
+    "undecided": "undecided: unusual from some row on; the next batch tells if it was a burst.",
     "learning": "learning: the first rows, too few to compare a batch with.",
 }
 MODELS_NOTE = (
@@ -181,7 +182,7 @@ def learn_rows(
         stream.finish()
     job.save_model(model)
     findings = Findings(job.talk)
-    _report(findings, stream, last_event, job.output)
+    _report(findings, stream, last_event, job)
     findings.print()
 
 
@@ -274,8 +275,9 @@ def _events_after(model: Any, last: Any) -> list[Any]:
     return events[places[0] + 1 :] if places else events
 
 
-def _report(findings: Findings, stream: StreamRecord, last_event: Any, output: Path) -> None:
+def _report(findings: Findings, stream: StreamRecord, last_event: Any, job: Job) -> None:
     """Say which rows were recognized as what, and what became of the models."""
+    names = list(job.encoder.feature_names)
     rows = _recognized(stream)
     kinds = {row["taken for"] for row in rows}
     meaning = [MEANING[kind] for kind in MEANING if kind in kinds]
@@ -283,10 +285,10 @@ def _report(findings: Findings, stream: StreamRecord, last_event: Any, output: P
     if stream.waiting:
         note = "More rows will complete their batch; --finish learns them as they are."
         findings.facts("Not learned yet", {"rows that wait for a batch": stream.waiting}, note)
-    events = [str(event) for event in _events_after(stream.model, last_event)]
+    events = [event.text(names) for event in _events_after(stream.model, last_event)]
     findings.record["Events"] = events
     note = "; ".join([MODELS_NOTE, *events[-MAX_EVENTS:]])
-    findings.table("Models", model_rows(stream.model), f"Written to {output}. {note}")
+    findings.table("Models", model_rows(stream.model), f"Written to {job.output}. {note}")
     if stream.score.n:
         note = "Each batch is predicted first and learned afterwards."
         if stream.start:

@@ -21,7 +21,7 @@ from dirad.estimators.stream_checks import (
 from dirad.estimators.stream_state import StreamAnswers, StreamState
 from dirad.estimators.transaction import locked, transaction, writable_copy
 from dirad.preval.choice import new_system
-from dirad.preval.events import ModelEvent, Report
+from dirad.preval.events import Explanation, ModelEvent, Report
 
 MAX_PASSES = 200  # over the data, that `fit` makes for a paper model to become stable
 
@@ -308,6 +308,29 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         if not 0 < false_alarms < 1:
             raise ValueError(f"false_alarms must be between 0 and 1, got {false_alarms!r}")
         return self._answers.is_known(X, false_alarms)
+
+    def explain(self, X: Any, y: Any = None) -> Explanation:
+        """Return what kind of change a batch of samples shows, and why (`default`).
+
+        `kind` is "known", "new inputs", "shifted inputs" (the labels agree with the answers) or
+        "new rule" (the inputs are known and the labels disagree). `inputs` are those that
+        contradict the model most, with their usual and their present mean and spread.
+        The event of a model that was opened has the explanation too.
+
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(1000, 3))
+        >>> clf = PREVALClassifier(random_state=0).partial_fit(X, X[:, 0] > 0)
+        >>> X = rng.normal([0, 0, 5], 1, (200, 3))
+        >>> found = clf.explain(X, X[:, 0] > 0)
+        >>> found.kind, found.inputs[0].input
+        ('shifted inputs', 2)
+        """
+        if self.preset == "paper":
+            raise ValueError("preset='paper' has no p-values that a change could be explained by")
+        check_is_fitted(self)
+        X, y, missing = checked_samples(self, X, y, self._state)
+        state, codes = self._state.coded(y, missing)
+        return StreamAnswers(state).explain(X, codes)
 
     def conflicts(self, X: Any) -> NDArray[np.bool_]:
         """Return which inputs contradict their prediction: (samples, features).

@@ -19,7 +19,7 @@ from dirad.estimators.stream_checks import (
     with_options,
 )
 from dirad.estimators.transaction import locked, transaction, writable_copy
-from dirad.preval.events import ModelEvent, Report
+from dirad.preval.events import Explanation, ModelEvent, Report
 from dirad.preval.settings import REGRESSION
 from dirad.preval.system import System
 
@@ -252,6 +252,16 @@ class PREVALRegressor(RegressorMixin, BaseEstimator):
         if not 0 < false_alarms < 1:
             raise ValueError(f"false_alarms must be between 0 and 1, got {false_alarms!r}")
         return self._answers.is_known(X, false_alarms)
+
+    def explain(self, X: Any, y: Any = None) -> Explanation:
+        """Return what kind of change a batch of samples shows, and why.
+
+        `kind` is "known", "new inputs", "shifted inputs" (the targets agree with the answers) or
+        "new rule" (the inputs are known and the targets disagree). `inputs` are those that
+        contradict the model most, with their usual and their present mean and spread.
+        """
+        check_is_fitted(self)
+        return self._answers.explain(*checked_number_samples(self, X, y, self._state))
 
     def conflicts(self, X: Any) -> NDArray[np.bool_]:
         """Return which inputs contradict their prediction by L1: (samples, features)."""

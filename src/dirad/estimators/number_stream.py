@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.estimators.stream_state import clipped_inputs, learn_whole_batches
+from dirad.preval.events import Explanation
 from dirad.preval.system import System
 
 
@@ -83,6 +84,10 @@ class NumberAnswers(NamedTuple):
     def is_known(self, X: NDArray, false_alarms: float) -> NDArray[np.bool_]:
         """Return whether some model knows each sample, at this rate of false alarms."""
         return self.state.system.is_known(self._bounded(X), false_alarms)
+
+    def explain(self, X: NDArray, y: NDArray[np.float64]) -> Explanation:
+        """Return what kind of change a batch of samples shows, and why."""
+        return self.state.system.explain(self._bounded(X), y)
 
     def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
         """Return which inputs contradict the prediction by each sample's model."""

@@ -11,6 +11,7 @@ from dirad.core.magnitudes import out_of_range, too_large_message
 from dirad.estimators.checks import checked_labels
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.choice import ContinualSystem
+from dirad.preval.events import Explanation
 from dirad.preval.system import System
 
 
@@ -101,6 +102,11 @@ class StreamAnswers(NamedTuple):
     def is_known(self, X: NDArray, false_alarms: float) -> NDArray[np.bool_]:
         """Return whether some model knows each sample, at this rate of false alarms."""
         return self.state.system.is_known(self._bounded(X), false_alarms)
+
+    def explain(self, X: NDArray, codes: NDArray[np.int64]) -> Explanation:
+        """Return what kind of change a batch of samples shows, and why."""
+        assert isinstance(self.state.system, System)
+        return self.state.system.explain(self._bounded(X), codes)
 
     def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
         """Return which inputs contradict the prediction by each sample's model."""

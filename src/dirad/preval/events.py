@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 LEARNING, KNOWN, MIXED, NEW, UNDECIDED = "learning", "known", "mixed", "new", "undecided"
+NEW_INPUTS, SHIFTED_INPUTS, NEW_RULE = "new inputs", "shifted inputs", "new rule"  # changes
+SAME = "known"  # no change
 NO_P_VALUE = float("nan")
 MAX_VERDICTS = 8  # that an event keeps
 MAX_RECORDS = 10_000  # events, and reports, that are kept: the last ones
@@ -26,6 +28,48 @@ class Verdict(NamedTuple):
         return self.value <= self.limit
 
 
+class InputChange(NamedTuple):
+    """How an input of a batch differs from what is usual, in its own units."""
+
+    input: int  # its number
+    usual: float  # mean
+    found: float
+    usual_spread: float  # standard deviation
+    found_spread: float
+    strength: float  # of the contradiction, in standard errors
+
+    def text(self, names: Sequence[str] | None = None) -> str:
+        """Return the change in words.
+
+        >>> InputChange(2, 0.0, 4.0, 1.0, 1.1, 40.0).text(["a", "b", "load"])
+        'load: 4 ± 1.1, usually 0 ± 1'
+        """
+        name = f"input {self.input}" if names is None else str(names[self.input])
+        return (
+            f"{name}: {self.found:.3g} ± {self.found_spread:.2g}, "
+            f"usually {self.usual:.3g} ± {self.usual_spread:.2g}"
+        )
+
+
+class Explanation(NamedTuple):
+    """What kind of change a batch shows to the model that is closest to knowing it."""
+
+    kind: str  # "new inputs", "shifted inputs" (the labels agree), "new rule", "known"
+    model: int
+    p: float  # p-value of so unusual a batch of the known task
+    inputs: list[InputChange]  # that contradict the model most, the strongest first
+
+    def as_evidence(self) -> dict[str, Any]:
+        """Return what an event keeps of it."""
+        return {"cause": self.kind, "inputs": [list(one) for one in self.inputs]}
+
+    def text(self, names: Sequence[str] | None = None) -> str:
+        """Return the explanation in words."""
+        if not self.inputs:
+            return self.kind
+        return f"{self.kind} ({'; '.join(one.text(names) for one in self.inputs)})"
+
+
 @dataclass(frozen=True)
 class ModelEvent:
     """Something that happened to a model, and why."""
@@ -36,8 +80,15 @@ class ModelEvent:
     evidence: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        why = f" ({self.evidence['reason']})" if "reason" in self.evidence else ""
-        return f"batch {self.batch}: model {self.model} {self.kind}{why}"
+        return self.text()
+
+    def text(self, names: Sequence[str] | None = None) -> str:
+        """Return the event in words, with the names of inputs if they are given."""
+        why = self.evidence.get("reason", self.evidence.get("cause"))
+        if "inputs" in self.evidence:
+            first = InputChange(*self.evidence["inputs"][0]).text(names)
+            why = f"{why}; {first}"
+        return f"batch {self.batch}: model {self.model} {self.kind}" + (f" ({why})" if why else "")
 
 
 Event = ModelEvent  # the former name, for one version

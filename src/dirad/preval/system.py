@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from dirad.core.random import bits
 from dirad.preval import answers, decide, events, refinement
 from dirad.preval.answers import Answers, Evaluated
+from dirad.preval.cause import UNUSUAL_SHARE, contradicting_inputs, kind_of_change
 from dirad.preval.decide import Judgement, Model, judge
 from dirad.preval.duplicates import Agreement, is_duplicate, is_same_inputs_other_labels
-from dirad.preval.events import Journal, Report, Verdict
+from dirad.preval.events import Explanation, Journal, Report, Verdict
 from dirad.preval.expert import Expert, find_model, with_bases
 from dirad.preval.input_units import CommonInputUnits
 from dirad.preval.learner import Learner, new_learner
@@ -297,11 +298,36 @@ class System:
                 asked = judgements if numbers else decide.one_per_group(judgements)
                 judges = [one.model for one in asked]
                 young = next((m for m in self.learners if m not in judges), None)
-                number = (young or self.open_model(events.closest_verdicts(verdicts))).number
+                why = self._explain(judgements, batch, novel)
+                evidence = events.closest_verdicts(verdicts) | why.as_evidence()
+                number = (young or self.open_model(evidence)).number
                 self._mark_used(number, verdicts)
                 self._share_out(models, np.flatnonzero(~novel), batch)
                 self._give(number, batch, np.flatnonzero(novel))
                 return events.NEW if novel.all() else events.MIXED, number, p
+
+    def explain(self, X: NDArray, y: NDArray) -> Explanation:
+        """Return what kind of change a batch shows, and which inputs contradict most."""
+        self._require_calibrated()
+        judgements, _ = self._judge_and_decide(Batch(X, y, self.journal.samples), may_wait=False)
+        return self._explain(judgements, Batch(X, y, 0), np.ones(len(X), bool))
+
+    def _explain(
+        self, judgements: list[Judgement], batch: Batch, novel: NDArray[np.bool_]
+    ) -> Explanation:
+        """Return what kind of change a batch shows to the model in use, or else to the closest."""
+        one = next((one for one in judgements if one.model.number == self.latest), None)
+        if one is None or any(other.verdict.validated for other in judgements):
+            one = max(judgements, key=lambda other: other.verdict.p)
+        model, verdict = decide.answering(one.model), one.verdict
+        scores = model.evaluate(batch.X)
+        known = one.calibration.known(scores.log_error, scores.group, UNUSUAL_SHARE)
+        kind = events.SAME
+        if not verdict.validated:
+            kind = kind_of_change(verdict.p_inputs, verdict.p_labels, self.false_alarms, known)
+        rule = kind == events.NEW_RULE
+        inputs = contradicting_inputs(model, batch.X[novel], batch.y[novel], rule=rule)
+        return Explanation(kind, model.number, verdict.p, inputs)
 
     def _share_out(
         self, models: NDArray[np.int64], chosen: NDArray[np.int64], batch: Batch

@@ -1,15 +1,19 @@
 """A stream as data for the page: the timeline, and which model predicts which samples."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dirad.plot.data import moments_of, routing
+from dirad.preval.events import InputChange
 from dirad.report.page.numbers import short
 
 if TYPE_CHECKING:
     from dirad.estimators import PREVALClassifier
+
+MAX_CHANGES = 3  # of inputs, that the page names
 
 
 def timeline_data(estimator: "PREVALClassifier") -> dict[str, Any] | None:
@@ -28,22 +32,27 @@ def timeline_data(estimator: "PREVALClassifier") -> dict[str, Any] | None:
 
 def event_rows(estimator: "PREVALClassifier") -> list[dict[str, Any]]:
     """Return the events as rows of a table."""
+    names = getattr(estimator, "feature_names_in_", None)
     return [
         {
             "batch": event.batch,
             "model": event.model,
             "kind": event.kind,
-            "why": _why(event.evidence),
+            "why": _why(event.evidence, names),
         }
         for event in estimator.events_
     ]
 
 
-def _why(evidence: dict[str, Any]) -> str:
-    """Return the evidence of an event as text."""
+def _why(evidence: dict[str, Any], names: Sequence[str] | None) -> str:
+    """Return the evidence of an event as text; `names` are those of the inputs."""
     if "p" in evidence:
         pairs = zip(evidence["model"], evidence["p"], strict=True)
-        return "; ".join(f"model {model}: p = {p:.2g}" for model, p in pairs)
+        parts = [f"model {model}: p = {p:.2g}" for model, p in pairs]
+        if "cause" in evidence:
+            changes = [InputChange(*one).text(names) for one in evidence["inputs"][:MAX_CHANGES]]
+            parts = [evidence["cause"], *changes, *parts]
+        return "; ".join(parts)
     if "value" in evidence:
         rows = zip(evidence["model"], evidence["value"], evidence["limit"], strict=True)
         return "; ".join(f"model {m}: {value:.2g}, limit {limit:.2g}" for m, value, limit in rows)

@@ -121,7 +121,7 @@ function runs(keys) {
   return found;
 }
 
-const VERDICTS = ["known", "mixed", "new", "learning"];
+const VERDICTS = ["known", "mixed", "new", "undecided", "learning"];
 const MARKS = { opened: "▲", stable: "●", removed: "✕", merged: "✕" };
 
 /** Draw the stream of a continual learner: a lane per model, then verdict and p-value of each batch. */

@@ -1,0 +1,89 @@
+"""Why a batch is new: what kind of change it shows, and which inputs contradict the model most."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.preval.events import NEW_INPUTS, NEW_RULE, SAME, SHIFTED_INPUTS, InputChange
+from dirad.preval.expert import Expert
+from dirad.preval.refinement import as_answers, fitting_samples, is_numeric, logistic
+from dirad.preval.targets import is_labelled
+
+MAX_INPUTS = 5  # that are named
+MIN_SHARE_OF_STRONGEST = 0.1  # of the strongest contradiction, below which an input is not named
+SCALING_SAMPLES = 200  # by which the usual mean and spread of an input were estimated
+UNUSUAL_SHARE = 0.05  # of known samples, which are taken for unusual one by one
+MIN_SPREAD_RATIO = 1e-6  # of what was found to what is usual
+
+
+def kind_of_change(
+    p_inputs: float, p_labels: float, false_alarms: float, known: NDArray[np.bool_]
+) -> str:
+    """Return the kind of change by the tests of inputs and labels, and which samples are known.
+
+    Without labels, inputs are shifted rather than new where most samples are known one by one.
+    """
+    labelled = p_labels == p_labels
+    if p_inputs >= false_alarms:
+        return NEW_RULE if labelled and p_labels < false_alarms else SAME
+    agree = p_labels >= false_alarms if labelled else known.mean() > 0.5
+    return SHIFTED_INPUTS if agree else NEW_INPUTS
+
+
+def contradicting_inputs(model: Expert, X: NDArray, y: NDArray, *, rule: bool) -> list[InputChange]:
+    """Return the inputs of a batch that contradict a model most; with `rule`, by their labels."""
+    scaling, n = model.evaluator.scaling, len(X)
+    found, spread = X.mean(axis=0), X.std(axis=0)
+    if rule:
+        strength = change_of_rule(model, X, y)
+    else:
+        moved = np.abs(found - scaling.offset) / scaling.spread
+        moved = moved / np.sqrt(1.0 / n + 1.0 / SCALING_SAMPLES)
+        ratio = np.maximum(spread / scaling.spread, MIN_SPREAD_RATIO)
+        widened = np.abs(np.log(ratio)) / np.sqrt(0.5 / n + 0.5 / SCALING_SAMPLES)
+        strength = np.maximum(np.maximum(moved, widened), unpredicted(model, X))
+    order = np.argsort(-strength, kind="stable")[:MAX_INPUTS]
+    order = order[strength[order] >= MIN_SHARE_OF_STRONGEST * strength.max()]
+    return [
+        InputChange(
+            int(j),
+            float(scaling.offset[j]),
+            float(found[j]),
+            float(scaling.spread[j]),
+            float(spread[j]),
+            float(strength[j]),
+        )
+        for j in order
+    ]
+
+
+def unpredicted(model: Expert, X: NDArray) -> NDArray[np.float64]:
+    """Return how much worse L1 predicts each input than usual, in standard errors."""
+    result = np.zeros(X.shape[1])
+    if model.l1 is not None and model.error_stats is not None:
+        is_input = model.l1.is_input
+        errors = model.errors(X)[:, is_input].mean(axis=0)
+        usual = model.error_stats.mean[is_input]
+        deviation = np.maximum(model.error_stats.deviation[is_input], np.finfo(float).tiny)
+        result[model.l1.nodes[is_input]] = (errors - usual) / deviation * np.sqrt(len(X))
+    return result
+
+
+def change_of_rule(model: Expert, X: NDArray, y: NDArray) -> NDArray[np.float64]:
+    """Return how much the effect of each input on the answer differs from the model's.
+
+    It is the size of the weights of a linear correction of the model's answers to the batch.
+    """
+    X, targets = fitting_samples(model, X[is_labelled(y)], y[is_labelled(y)])
+    inputs = model.evaluator.scaling.standardize_and_clip(X)
+    Z = np.hstack([inputs, np.ones((len(X), 1))])
+    if not len(X):
+        return np.zeros(X.shape[1])
+    answers = as_answers(model, model.evaluate(X).outputs)
+    if is_numeric(model):
+        residual = targets - answers[:, 0]
+        centred = Z[:, :-1] - Z[:, :-1].mean(axis=0)
+        return np.abs(centred.T @ (residual - residual.mean())) / len(X)
+    # What the model is sure of would hide what changed.
+    weights = logistic(Z, targets, np.zeros_like(answers), np.zeros((Z.shape[1], answers.shape[1])))
+    before = logistic(Z, answers.argmax(axis=1), np.zeros_like(answers), np.zeros_like(weights))
+    return np.abs(weights - before)[:-1].max(axis=1)
