@@ -14,11 +14,6 @@ def finished_models(classifier: PREVALClassifier) -> list[Model]:
     models = classifier.models_
     if not models:
         raise ValueError("the system has no model yet: give it samples, then call finish()")
-    if getattr(classifier._state.system, "refinement", None) is not None:
-        raise ValueError(
-            "answers of the model in use are refined by recent samples, and this refinement cannot "
-            "be exported: call finish() first"
-        )
     for model in models:
         if model.phase != PHASE_STABLE:
             raise ValueError(
@@ -31,6 +26,11 @@ def finished_models(classifier: PREVALClassifier) -> list[Model]:
                 f"model {model.number} has learned no class, so that it has no answer to export: "
                 f"give it labels, or remove({model.number})"
             )
+    if getattr(classifier._state.system, "refinement", None) is not None:
+        raise ValueError(
+            "answers of the model in use are refined by recent samples, and this refinement cannot "
+            "be exported: call finish() first"
+        )
     return models
 
 

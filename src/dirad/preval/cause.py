@@ -5,7 +5,13 @@ from numpy.typing import NDArray
 
 from dirad.preval.events import NEW_INPUTS, NEW_RULE, SAME, SHIFTED_INPUTS, InputChange
 from dirad.preval.expert import Expert
-from dirad.preval.refinement import as_answers, fitting_samples, is_numeric, logistic
+from dirad.preval.refinement import (
+    Answered,
+    as_answers,
+    fitting_samples,
+    is_numeric,
+    logistic,
+)
 from dirad.preval.targets import is_labelled
 
 MAX_INPUTS = 5  # that are named
@@ -73,12 +79,14 @@ def change_of_rule(model: Expert, X: NDArray, y: NDArray) -> NDArray[np.float64]
 
     It is the size of the weights of a linear correction of the model's answers to the batch.
     """
-    X, targets = fitting_samples(model, X[is_labelled(y)], y[is_labelled(y)])
+    labelled = is_labelled(y)
+    batch = Answered(X[labelled], y[labelled], model.evaluate(X[labelled]).outputs)
+    X, targets, outputs = fitting_samples(model, batch)
     inputs = model.evaluator.scaling.standardize_and_clip(X)
     Z = np.hstack([inputs, np.ones((len(X), 1))])
     if not len(X):
         return np.zeros(X.shape[1])
-    answers = as_answers(model, model.evaluate(X).outputs)
+    answers = as_answers(model, outputs)
     if is_numeric(model):
         residual = targets - answers[:, 0]
         centred = Z[:, :-1] - Z[:, :-1].mean(axis=0)

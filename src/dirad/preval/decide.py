@@ -7,7 +7,7 @@ model knows go to that model, the others to a new one.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ class Judgement(NamedTuple):
     verdict: Verdict
     label_errors: NDArray[np.bool_]  # which labels differ from the predicted ones
     calibration: Calibration  # by which wrong answers are tested
+    outputs: NDArray[np.float64] = np.zeros((0, 0))  # of the model, without a refinement
     in_doubt: bool = False  # is it unusual unless samples of the task depend on each other?
 
     @property
@@ -95,18 +96,18 @@ def judge(
     false_alarms: float | None = None,
     *,
     refinement: Refinement | None = None,
-    undecided: NDArray | None = None,
+    undecided: tuple[NDArray, NDArray] | None = None,
     may_doubt: bool = True,
 ) -> Judgement:
     """Evaluate a batch by one model, and test it against the model's held-out samples.
 
     `false_alarms` is the rate for this batch; by default that of the first batch of a stream. With
     `may_doubt`, what is unusual to a model in training may show instead that samples of its task
-    depend on each other; `undecided` are the inputs of the batch before, if it was.
+    depend on each other; `undecided` is the batch before, if it was.
     """
-    scores = model.evaluate(X)
+    scores = own = model.evaluate(X)
     if refinement is not None:
-        scores = refinement.scores(answering(model), X, scores)
+        scores = refinement.scores(answering(model), X, own)
     settings = model.settings
     if y is None or not settings.labels_in_detection:
         y = missing_targets(len(X), settings.targets)
@@ -116,12 +117,12 @@ def judge(
     rate = settings.batch_rate(0) if false_alarms is None else false_alarms
     result = tested(model, calibration, scores, wrong, y, rate)
     if may_doubt and isinstance(model, Learner) and not result.verdict.validated:
-        memory = model.memory_with(X, undecided)
+        memory = model.memory_with(X, y, undecided)
         if memory != calibration.memory:
             result = tested(model, calibration._replace(memory=memory), scores, wrong, y, rate)
             in_doubt = calibration.memory.independent or result.verdict.validated
             result = result._replace(in_doubt=in_doubt)
-    return result
+    return result._replace(outputs=own.outputs)
 
 
 def answering(model: Model) -> Expert:
@@ -172,7 +173,7 @@ def judge_all(
     false_alarms: float,
     *,
     refinement: Refinement | None = None,
-    undecided: NDArray | None = None,
+    undecided: tuple[NDArray, NDArray] | None = None,
     may_doubt: bool = True,
 ) -> list[Judgement]:
     """Return what models say of a batch, oldest first; `latest` took the last one.
@@ -180,16 +181,18 @@ def judge_all(
     As long as the model in use knows what it sees, only those that may be its duplicates are asked
     too.
     """
-    doubt: dict[str, Any] = {"undecided": undecided, "may_doubt": may_doubt}
     in_use = next((one for one in models if one.number == latest), None)
     found: dict[int, Judgement] = {}
     if in_use is not None:
-        found[in_use.number] = judge(in_use, X, y, false_alarms, refinement=refinement, **doubt)
+        found[in_use.number] = judge(
+            in_use, X, y, false_alarms,
+            refinement=refinement, undecided=undecided, may_doubt=may_doubt,
+        )  # fmt: skip
         if found[in_use.number].verdict.validated:
             models = [one for one in models if set(one.classes) == set(in_use.classes)]
     for one in models:
         if one is not in_use:
-            found[one.number] = judge(one, X, y, false_alarms, **doubt)
+            found[one.number] = judge(one, X, y, false_alarms, may_doubt=False)
     return [found[one.number] for one in models]
 
 

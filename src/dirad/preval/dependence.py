@@ -18,6 +18,7 @@ MAX_COLUMNS = 64  # that are looked at: of more, those that vary most
 SIGNIFICANCE = 1e-3  # of autocorrelations, from which a stream is taken for dependent
 CLIP = 3.0  # standard deviations beyond which a value is taken for less extreme
 MIN_SPREAD = 1e-9  # of values clipped to ±3, below which a column is constant
+MIN_VARYING = 20  # values that must vary, of a column whose autocorrelation is estimated
 MAD_TO_STD = 1.4826  # standard deviations per median absolute deviation, of a normal distribution
 
 TESTED_AT_ONCE = 8.0  # independent samples that a test should at least have
@@ -53,7 +54,8 @@ def autocorrelation_time(
     """
     if len(X) < MIN_BLOCKS:
         return 1.0
-    values = standardized(X, steps)
+    with np.errstate(over="ignore", invalid="ignore"):  # huge values have no finite spread
+        values = standardized(X, steps)
     values = np.hstack([values, standardized(np.abs(values), steps)])
     n_lengths = int(np.log2(len(X) / MIN_BLOCKS)) + 1
     limit = float(ndtri(1.0 - significance / max(values.shape[1] * n_lengths, 1)))
@@ -89,8 +91,23 @@ def standardized(X: NDArray, steps: Sequence[int]) -> NDArray[np.float64]:
     scale = np.where(scale > 0, scale, np.maximum(X.std(axis=0), np.finfo(float).tiny))
     X = centred(np.clip(X / scale, -CLIP, CLIP), np.mean, steps)
     spread = X.std(axis=0)
-    varied = spread > MIN_SPREAD
+    # By how few values a column varies: those of a sparse one are next to each other by chance.
+    squares = np.square(X)
+    few = squares.sum(axis=0) ** 2 < MIN_VARYING * np.square(squares).sum(axis=0)
+    varied = (spread > MIN_SPREAD) & ~few  # NaN is neither
     return X[:, varied] / spread[varied]
+
+
+def without_class_means(X: NDArray, y: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return inputs as deviations from the mean of their class.
+
+    Classes that come and go move the inputs, and are no sign that samples of a class depend on each
+    other.
+    """
+    result = X.astype(np.float64)
+    for code in np.unique(y):
+        result[y == code] -= X[y == code].mean(axis=0)
+    return result
 
 
 def largest_step(X: NDArray) -> int:
@@ -99,7 +116,7 @@ def largest_step(X: NDArray) -> int:
     >>> largest_step(np.array([[0.0], [0.1], [0.0], [5.0], [5.1]]))
     3
     """
-    X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), np.finfo(float).tiny)
+    X = standardized(X, ())
     rows = np.arange(1, len(X))[:, None]
     gain = np.cumsum(X, axis=0)[:-1] ** 2 / (rows * (len(X) - rows))
     return int(gain.sum(axis=1).argmax()) + 1 if len(gain) else 0

@@ -17,7 +17,7 @@ from dirad.history import History
 from dirad.inference import respond
 from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT, UNLABELLED, Buffer
 from dirad.preval.calibration import MIN_CLASS_SHARE, Calibration, calibrate, label_errors_by_class
-from dirad.preval.dependence import Memory, autocorrelation_time, largest_step
+from dirad.preval.dependence import Memory, autocorrelation_time, largest_step, without_class_means
 from dirad.preval.exact_l1 import fit_exact_l1
 from dirad.preval.expert import GROWING_L0, Evaluator, Expert, Scores, model_text
 from dirad.preval.input_units import CommonInputUnits, InputScaling, fit_scaling
@@ -38,7 +38,7 @@ from dirad.preval.validation import ErrorStats, error_stats, prediction_error
 STEPS_AT_ONCE = 1000  # of training, when a model is finished at once
 MIN_HELD_OUT = 20  # samples without which a learner is not calibrated
 FITTED_SCORE_SAMPLES = 300  # fitted samples whose mean score is computed
-SIGNIFICANCE_OF_DOUBT = 0.05  # of autocorrelations, from which an alarm is doubted
+SIGNIFICANCE_OF_DOUBT = 0.01  # of autocorrelations, from which an alarm is doubted
 REFIT_FACTOR = 2.0  # times as many samples, for which L1 is fitted again
 AnyPredictor = Predictor | LinearInputPredictor
 
@@ -197,7 +197,9 @@ class Learner:
         if not self.l0.classes:
             self._fit_scaling()  # without labels, training L0 has not done it
         network = self.network.copy()  # L0 may go on growing
-        memory = autocorrelation_time(self.buffer.X)
+        memory = autocorrelation_time(
+            without_class_means(self.buffer.X, class_codes(self.buffer.y))
+        )
         predictor = self._fitted_predictor(network, threads, memory)
         held_out = self.buffer.X[self.buffer.calibration_mask]
         evaluator = self._evaluator(network, predictor)
@@ -272,16 +274,23 @@ class Learner:
         chance = scores.outputs[known, columns]
         return -np.log(np.maximum(chance, MIN_PROBABILITY))[:, None]
 
-    def memory_with(self, X: NDArray, undecided: NDArray | None = None) -> Memory:
+    def memory_with(
+        self, X: NDArray, y: NDArray, undecided: tuple[NDArray, NDArray] | None = None
+    ) -> Memory:
         """Return the autocorrelation times of the task if X, which comes next, belongs to it.
 
         A step between the samples at hand and X does not count: it would show another task. With a
         batch in between that is undecided, that step may lie anywhere in it.
         """
         n = len(self.buffer)
-        between = X[:0] if undecided is None else undecided
-        samples = np.concatenate([self.buffer.X, between, X])
-        steps = [n] if undecided is None else [n, n + largest_step(undecided)]
+        parts = [
+            (self.buffer.X, self.buffer.y),
+            *([] if undecided is None else [undecided]),
+            (X, y),
+        ]
+        deviations = [without_class_means(X, class_codes(y)) for X, y in parts]
+        steps = [n] if undecided is None else [n, n + largest_step(deviations[1])]
+        samples = np.concatenate(deviations)
         tau = autocorrelation_time(samples, steps, SIGNIFICANCE_OF_DOUBT)
         known = self.calibration.memory
         if known.independent:

@@ -149,6 +149,9 @@ class Predictor:
         errors = ((predicted - actual) ** 2).mean(axis=2) + MIN_ERROR
         return softmax(-self.error_exponent * np.log(errors), axis=1)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_cluster_maps"}
+
     @cached_property
     def _cluster_maps(self) -> tuple[csr_array, NDArray[np.float64]]:
         """The weights (clusters · targets, states) and biases of all clusters' predictions."""

@@ -8,6 +8,7 @@ is used; or the model as it is.
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,14 @@ RIDGE = 1.0  # added to the sum of squares of each weight's feature
 DECAY = 0.9  # per batch, of the losses by which it is compared with the model
 MAX_WEIGHTS = 2000  # where there would be more, a model is not refined
 MAX_ITERATIONS = 20  # of a fit, which starts from the last one
+
+
+class Answered(NamedTuple):
+    """Samples with their targets, and a model's own outputs for them."""
+
+    X: NDArray[np.float64]
+    y: NDArray
+    outputs: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +87,16 @@ def features(model: Expert, X: NDArray, answers: NDArray) -> NDArray[np.float64]
     return np.hstack([np.ones((len(X), 1)), inputs, answers])
 
 
-def fitting_samples(model: Expert, X: NDArray, y: NDArray) -> tuple[NDArray, NDArray]:
-    """Return the samples that a model can be compared on, and their numbers or class columns."""
+def fitting_samples(model: Expert, batch: Answered) -> Answered:
+    """Return the samples of a batch that a model can be compared on, with columns for classes."""
+    X, y, outputs = batch
     if is_numeric(model):
         known = is_labelled(y)
-        return X[known], y[known]
+        return Answered(X[known], y[known], outputs[known])
     known = np.isin(class_codes(y), model.classes)
     column = {code: i for i, code in enumerate(model.classes)}
-    return X[known], np.array([column[code] for code in y[known].tolist()], np.float64)
+    columns = np.array([column[code] for code in y[known].tolist()], np.float64)
+    return Answered(X[known], columns, outputs[known])
 
 
 def loss(model: Expert, y: NDArray, outputs: NDArray) -> float:
@@ -95,14 +106,13 @@ def loss(model: Expert, y: NDArray, outputs: NDArray) -> float:
     return float(np.mean(outputs.argmax(axis=1) != y))
 
 
-def compared(known: Refinement | None, model: Expert, X: NDArray, y: NDArray) -> Refinement | None:
+def compared(known: Refinement, model: Expert, batch: Answered) -> Refinement | None:
     """Return a refinement with the losses of a batch that neither it nor the model has seen."""
-    if known is None or known.model != model.number or known.classes != tuple(model.classes):
+    if known.model != model.number or known.classes != tuple(model.classes):
         return None
-    X, targets = fitting_samples(model, X, y)
+    X, targets, own = fitting_samples(model, batch)
     if not len(X):
         return known
-    own = model.evaluate(X).outputs
     corrected = [known.outputs(model, X, own, i) for i in range(len(known.weights))]
     new = [loss(model, targets, outputs) for outputs in (own, *corrected)]
     losses = tuple(DECAY * a + b for a, b in zip(known.losses, new, strict=True))
@@ -110,16 +120,16 @@ def compared(known: Refinement | None, model: Expert, X: NDArray, y: NDArray) ->
 
 
 def refined(
-    known: Refinement | None, model: Expert, X: NDArray, y: NDArray, fit: int
+    known: Refinement | None, model: Expert, batch: Answered, fit: int
 ) -> Refinement | None:
     """Return the refinement of a model after another batch; none where it has too many weights."""
-    n_outputs, n_inputs = len(model.classes), X.shape[1]
+    n_outputs, n_inputs = len(model.classes), batch.X.shape[1]
     if not n_outputs or (1 + n_inputs + n_outputs) * n_outputs > MAX_WEIGHTS:
         return None
     if not is_numeric(model) and n_outputs < 2:
         return None
-    X, targets = fitting_samples(model, X, y)
-    answers = as_answers(model, model.evaluate(X).outputs) if len(X) else np.zeros((0, n_outputs))
+    X, targets, own = fitting_samples(model, batch)
+    answers = as_answers(model, own)
     classes = tuple(model.classes)
     if known is not None and known.model == model.number and known.classes == classes:
         before = known.answers

@@ -27,13 +27,16 @@ from dirad.preval.preselection import (
     MIN_EXPERTS,
     Preselection,
 )
-from dirad.preval.refinement import Refinement
+from dirad.preval.refinement import Answered, Refinement
 from dirad.preval.settings import Settings
 from dirad.preval.switch import Switched, decide_numbers
 from dirad.preval.targets import NUMBERS, class_codes, is_labelled
 
 MODEL_KEY = 100  # purpose of the random key of a model
 MAX_IDLE_UNCALIBRATED = 20  # after which a learner of a few stray samples is removed
+
+
+Outputs = dict[Expert, NDArray[np.float64]]  # by the model that computed them
 
 
 class Batch(NamedTuple):
@@ -161,8 +164,9 @@ class System:
     def learn_batch(self, X: NDArray, y: NDArray[np.int64]) -> Report:
         """Learn one batch of any size: score it, decide whose it is, apply the decision."""
         batch, before = Batch(X, y, self.journal.samples), self.latest
-        self._compare_refinement(batch)
         judgements, decision = self._judge_and_decide(batch)
+        outputs = {decide.answering(one.model): one.outputs for one in judgements}
+        self._compare_refinement(batch, outputs)
         if self._settle(decision):
             judgements, decision = self._judge_and_decide(batch)
         self.journal.report(*self._apply(decision, judgements, batch))
@@ -171,7 +175,7 @@ class System:
         self.recent = [*self._recent_batches(len(X)), (X, y)] if self.latest == before else []
         self._count_samples_and_classes(y)
         self._complete_and_evict()
-        self._refine(batch)
+        self._refine(batch, outputs)
         return self.journal.reports[-1]
 
     def _in_use(self) -> tuple[Expert | None, int]:
@@ -181,22 +185,26 @@ class System:
             return model.interim, 2 * model.n_fitted + model.has_stable_l0
         return model, -1
 
-    def _compare_refinement(self, batch: Batch) -> None:
+    def _compare_refinement(self, batch: Batch, outputs: Outputs) -> None:
         """Compare the refinement with its model on a batch that neither has seen."""
         model, _ = self._in_use()
-        if model is None or self.refinement is None:
+        if self.refinement is None or model is None or model not in outputs:
             self.refinement = None
         else:
-            self.refinement = refinement.compared(self.refinement, model, batch.X, batch.y)
+            answered = Answered(batch.X, batch.y, outputs[model][-len(batch.X) :])
+            self.refinement = refinement.compared(self.refinement, model, answered)
 
-    def _refine(self, batch: Batch) -> None:
+    def _refine(self, batch: Batch, outputs: Outputs) -> None:
         """Fit the refinement again, with a batch that the model in use knows."""
         model, fit = self._in_use()
         report = self.journal.reports[-1]
         if model is None or report.model != model.number:
             self.refinement = None
         elif report.kind in (events.KNOWN, events.NEW, events.LEARNING):
-            self.refinement = refinement.refined(self.refinement, model, batch.X, batch.y, fit)
+            own = outputs.get(model)
+            own = model.evaluate(batch.X).outputs if own is None else own[-len(batch.X) :]
+            answered = Answered(batch.X, batch.y, own)
+            self.refinement = refinement.refined(self.refinement, model, answered, fit)
 
     def _judge_and_decide(
         self, batch: Batch, *, may_wait: bool = True
@@ -208,8 +216,8 @@ class System:
         rate = self.false_alarms
         judgements = decide.judge_all(
             self._models_for_batch(batch.X), X, y, self.latest, rate,
-            refinement=self.refinement,
-            undecided=None if self.undecided is None else self.undecided.X, may_doubt=may_wait,
+            refinement=None if recent else self.refinement,  # it has learned recent batches
+            undecided=None if self.undecided is None else self.undecided[:2], may_doubt=may_wait,
         )  # fmt: skip
         may_wait = may_wait and self.undecided is None
         numbers = self.settings.targets == NUMBERS
