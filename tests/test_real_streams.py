@@ -18,7 +18,17 @@ from commands import run_experiment
 from dirad.datasets import DatasetMissing
 from experiments.embeddings.files import read_member
 from experiments.metrics import kappa_temporal
-from experiments.streams import activity, data, novel_classes, ours, plan, recordings, run, turbines
+from experiments.streams import (
+    activity,
+    data,
+    dependence,
+    novel_classes,
+    ours,
+    plan,
+    recordings,
+    run,
+    turbines,
+)
 from experiments.streams.data import CSV_FILES, Stream, load
 from experiments.streams.peers import (
     BAGGING,
@@ -489,3 +499,30 @@ def test_novel_classes_that_lie_apart_are_called_new(monkeypatch):
     assert (nothing.false_new, nothing.missed_new) == (0, 1)
     rows = novel_classes.section([nothing]).rows
     assert [row["error, seed 42"] for row in rows][1:] == [0.368, 0.394, 0.227]
+
+
+# ------------------------------------------------------------------ dependence
+
+
+@pytest.mark.parametrize("kind", dependence.KINDS)
+def test_streams_change_where_they_say(kind):
+    X, y, at = dependence.stream(kind, dependence.NONE, 3)
+    assert (len(X), at) == (dependence.N_SAMPLES, -1)
+    assert np.array_equal(y, X[:, 0] + X[:, 1] > 0)
+    moved, _, at = dependence.stream(kind, "moved input", 3)
+    first = at * dependence.BATCH_SIZE
+    assert np.array_equal(moved[:first], X[:first])
+    assert np.allclose((moved - X)[first:].mean(axis=0), 4.0 * (np.arange(5) == 3))
+
+
+def test_tables_of_dependence():
+    runs = [
+        dependence.Run("independent", dependence.NONE, seed, -1, opened, -1)
+        for seed, opened in enumerate([[], [7], []])
+    ]
+    runs.append(dependence.Run("independent", "new rule", 0, 50, [20, 51], 1))
+    runs.append(dependence.Run("independent", "new rule", 1, 50, [], -1))
+    alarms, changes = (section.rows for section in dependence.sections(runs))
+    assert (alarms[0]["streams"], alarms[0]["with a second model"]) == (3, 1)
+    assert (changes[0]["found"], changes[0]["median delay (batches)"]) == (1, 2.0)
+    assert changes[0]["cause named"] == "1 of 1"

@@ -8,8 +8,8 @@ from dirad.cli.outcome import Outcome
 from dirad.report.tables import Section
 from experiments.commands.app import app, deliver, read_names
 
-SCORES, ACTIVITY, NOVEL = "scores", "activity", "novel"
-PARTS = (SCORES, ACTIVITY, NOVEL)
+SCORES, ACTIVITY, NOVEL, DEPENDENCE = "scores", "activity", "novel", "dependence"
+PARTS = (SCORES, ACTIVITY, NOVEL, DEPENDENCE)
 
 
 @app.command
@@ -31,7 +31,8 @@ def streams(
     a stop, the next call runs only what is missing.
 
     The part `activity` has no labels: do our models stand for the activities of people? The part
-    `novel` has classes that are not known when the stream begins.
+    `novel` has classes that are not known when the stream begins. The part `dependence` has
+    synthetic streams whose samples depend on those before, with and without a planted change.
 
     The data come from packages, which are only opened as archives. They belong in the folder that
     the environment variable DIRAD_DATA names, by default `dirad/data` in the user's cache folder:
@@ -51,13 +52,14 @@ def streams(
     python -m experiments streams --parts scores --streams weather  # minutes
     python -m experiments streams --parts scores --streams cover --samples 40000
     python -m experiments streams --parts novel --seeds 20          # minutes
+    python -m experiments streams --parts dependence --seeds 100    # an hour
     python -m experiments streams                                   # hours
     ```
 
     Parameters
     ----------
     parts
-        Of scores, activity, novel.
+        Of scores, activity, novel, dependence.
     streams
         Of electricity, weather, cover, SEA, activity, wind; of the part `scores`.
     methods
@@ -66,7 +68,7 @@ def streams(
     samples
         The first so many of each stream. Forest cover has 581,012, the others at most 105,000.
     seeds
-        Runs of each learner; of the part `novel`, different streams as well.
+        Runs of each learner; of the parts `novel` and `dependence`, different streams as well.
     """
     chosen = list(PARTS) if parts == "all" else read_names(parts, PARTS, "--parts")
     path = (common.out or Path("results") / "streams") / "streams.jsonl"
@@ -77,6 +79,7 @@ def streams(
         (SCORES, lambda: _scores(streams, methods, samples, numbers, path, common)),
         (ACTIVITY, lambda: _activity(samples, numbers, path, common)),
         (NOVEL, lambda: _novel(seeds, path, common)),
+        (DEPENDENCE, lambda: _dependence(numbers, path, common)),
     ):
         if part in chosen:
             found, made = measure()
@@ -151,3 +154,27 @@ def _novel(n_seeds: int, path: Path, common: Common) -> tuple[list[Section], lis
         )
     runs = [novel_classes.Run(**one) for one in made]
     return [novel_classes.section(runs)], runs
+
+
+def _dependence(seeds: range, path: Path, common: Common) -> tuple[list[Section], list[Any]]:
+    """Return the tables and the runs of streams whose samples depend on those before."""
+    from experiments.streams import dependence, plan
+
+    warm_up(common)
+    jobs = [
+        (kind, change, seed)
+        for kind in dependence.KINDS
+        for change in dependence.CHANGES
+        for seed in seeds
+    ]
+    with progress_bar(common, "dependence") as progress:
+        made = plan.execute_ours(
+            dependence.run,
+            jobs,
+            path,
+            dependence.__name__,
+            workers=worker_count(common),
+            progress=progress,
+        )
+    runs = [dependence.Run(**one) for one in made]
+    return dependence.sections(runs), runs

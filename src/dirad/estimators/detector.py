@@ -26,8 +26,8 @@ def watch(
 
     A batch is an array (samples, features), or a pair of an array and labels, which help (None and
     NaN: unknown). The test has more power for larger batches: a single sample is never unusual
-    enough at the default rate of false alarms. Samples are assumed to be independent: runs of
-    similar samples look new.
+    enough at the default rate of false alarms. Samples that depend on those before them are
+    recognized, and count for less.
 
     A learner on the same stream can act on the reports: consolidate its weights, start another
     memory, or select the parameters of task k.

@@ -47,6 +47,7 @@ def contradicting_inputs(model: Expert, X: NDArray, y: NDArray, *, rule: bool) -
         ratio = np.maximum(spread / scaling.spread, MIN_SPREAD_RATIO)
         widened = np.abs(np.log(ratio)) / np.sqrt(0.5 / n + 0.5 / SCALING_SAMPLES)
         strength = np.maximum(np.maximum(moved, widened), unpredicted(model, X))
+        strength[(spread == 0) & (moved == 0)] = 0.0  # an input that never varied
     order = np.argsort(-strength, kind="stable")[:MAX_INPUTS]
     order = order[strength[order] >= MIN_SHARE_OF_STRONGEST * strength.max()]
     return [

@@ -35,7 +35,6 @@ class SharedData(NamedTuple):
     allowed: NDArray[np.bool_]  # (targets, states) which states may predict which target
     n_inputs: int
     settings: Settings
-    memory: float  # so many samples are worth an independent one
 
 
 def fit_exact_l1(
@@ -50,7 +49,7 @@ def fit_exact_l1(
     """Return the L1 of a finished L0, fitted to X, inputs as L0 sees them, and their classes.
 
     So many samples as `memory` says are worth an independent one: the fewer these are, the fewer
-    clusters and edges there are.
+    clusters there are.
     """
     from threadpoolctl import threadpool_limits  # imported late: only training needs it
 
@@ -64,7 +63,7 @@ def fit_exact_l1(
         assigned = find_clusters(inputs, classes, settings.modes, least, seed)
         n_clusters = int(assigned.max()) + 1
         allowed = _allowed(states, targets, settings.connectivity)
-        shared = SharedData(values, assigned, targets, allowed, network.n_inputs, settings, memory)
+        shared = SharedData(values, assigned, targets, allowed, network.n_inputs, settings)
         parts = current().spread(fit_clusters, shared, range(n_clusters), threads)
     bias, sources, weights = (np.array(column) for column in zip(*parts, strict=True))
     cluster_class = np.zeros(n_clusters, np.int64)
@@ -85,7 +84,7 @@ def _fit_cluster(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
     settings, targets = shared.settings, shared.targets
     covariance = Covariance(shared.states[shared.assigned == cluster])
-    n, mean = covariance.n / shared.memory, covariance.mean
+    n, mean = covariance.n, covariance.mean
     varied = covariance.variance >= MIN_STATE_STD**2
     allowed = shared.allowed & varied & varied[targets][:, None]
     forbid_neighbours(allowed, covariance, shared.n_inputs, settings.near)
