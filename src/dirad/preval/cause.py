@@ -18,7 +18,6 @@ MAX_INPUTS = 5  # that are named
 MIN_SHARE_OF_STRONGEST = 0.1  # of the strongest contradiction, below which an input is not named
 SCALING_SAMPLES = 200  # by which the usual mean and spread of an input were estimated
 UNUSUAL_SHARE = 0.05  # of known samples, which are taken for unusual one by one
-MIN_SPREAD_RATIO = 1e-6  # of what was found to what is usual
 
 
 def kind_of_change(
@@ -44,10 +43,10 @@ def contradicting_inputs(model: Expert, X: NDArray, y: NDArray, *, rule: bool) -
     else:
         moved = np.abs(found - scaling.offset) / scaling.spread
         moved = moved / np.sqrt(1.0 / n + 1.0 / SCALING_SAMPLES)
-        ratio = np.maximum(spread / scaling.spread, MIN_SPREAD_RATIO)
-        widened = np.abs(np.log(ratio)) / np.sqrt(0.5 / n + 0.5 / SCALING_SAMPLES)
+        # Of an input that never varied, the usual spread is only assumed: narrower means little.
+        widened = np.log(np.maximum(spread / scaling.spread, 1.0))
+        widened = widened / np.sqrt(0.5 / n + 0.5 / SCALING_SAMPLES)
         strength = np.maximum(np.maximum(moved, widened), unpredicted(model, X))
-        strength[(spread == 0) & (moved == 0)] = 0.0  # an input that never varied
     order = np.argsort(-strength, kind="stable")[:MAX_INPUTS]
     order = order[strength[order] >= MIN_SHARE_OF_STRONGEST * strength.max()]
     return [
