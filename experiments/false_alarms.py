@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
 
 from dirad.engine import Progress, run_all
 from dirad.estimators import PREVALClassifier
@@ -19,6 +18,7 @@ from dirad.preval.events import LEARNING, MIXED, NEW
 from dirad.preval.expert import PHASE_STABLE
 from dirad.preval.settings import PRESETS
 from dirad.streams.averages import mean, standard_error
+from experiments.metrics import interval
 
 N_INPUTS = 5
 BATCH_SIZE = PRESETS["default"].l0.batch_size
@@ -160,17 +160,6 @@ def measure(
     """Return a run per kind of stream and seed."""
     jobs = [(kind, seed, samples) for kind in kinds for seed in seeds]
     return run_all(run, jobs, workers=workers, progress=progress)
-
-
-def interval(count: int, of: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share, by Clopper and Pearson.
-
-    >>> tuple(round(end, 4) for end in interval(0, 472))
-    (0.0, 0.0078)
-    """
-    low = float(beta.ppf(0.025, count, of - count + 1)) if count else 0.0
-    high = float(beta.ppf(0.975, count + 1, of - count)) if count < of else 1.0
-    return low, high
 
 
 def alarm_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ yet, are not read.
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import beta
 from sklearn.metrics import normalized_mutual_info_score, roc_auc_score, roc_curve
 
 
@@ -117,3 +118,14 @@ def kappa_temporal(accuracy: float, no_change: float) -> float:
 def _pooled(known: ArrayLike, new: ArrayLike) -> tuple[NDArray, NDArray]:
     known, new = np.asarray(known, float), np.asarray(new, float)
     return np.r_[np.zeros(len(known)), np.ones(len(new))], np.r_[known, new]
+
+
+def interval(count: int, of: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share, by Clopper and Pearson.
+
+    >>> tuple(round(end, 4) for end in interval(0, 472))
+    (0.0, 0.0078)
+    """
+    low = float(beta.ppf(0.025, count, of - count + 1)) if count else 0.0
+    high = float(beta.ppf(0.975, count + 1, of - count)) if count < of else 1.0
+    return low, high

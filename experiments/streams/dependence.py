@@ -16,7 +16,7 @@ from scipy.signal import lfilter
 
 from dirad.estimators import PREVALClassifier
 from dirad.report.tables import Section
-from experiments.false_alarms import interval
+from experiments.metrics import interval
 
 N_INPUTS, N_SAMPLES, BATCH_SIZE = 5, 20_000, 200
 PROMISED = 0.05  # of streams
