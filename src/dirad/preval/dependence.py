@@ -113,8 +113,8 @@ def without_class_means(X: NDArray, y: NDArray[np.int64]) -> NDArray[np.float64]
 def largest_step(X: NDArray) -> int:
     """Return the row of X at which its means change most, by least squares.
 
-    >>> largest_step(np.array([[0.0], [0.1], [0.0], [5.0], [5.1]]))
-    3
+    >>> largest_step(np.repeat([0.0, 5.0], [30, 20])[:, None])
+    30
     """
     X = standardized(X, ())
     rows = np.arange(1, len(X))[:, None]

@@ -22,6 +22,7 @@ WINDOWS = (600, 3000)  # last labelled samples that corrections are fitted to
 RIDGE = 1.0  # added to the sum of squares of each weight's feature
 DECAY = 0.9  # per batch, of the losses by which it is compared with the model
 MAX_WEIGHTS = 2000  # where there would be more, a model is not refined
+MAX_LOSS = 1e300  # of huge numbers
 MAX_ITERATIONS = 20  # of a fit, which starts from the last one
 
 
@@ -102,7 +103,8 @@ def fitting_samples(model: Expert, batch: Answered) -> Answered:
 def loss(model: Expert, y: NDArray, outputs: NDArray) -> float:
     """Return the mean loss of outputs: the share of wrong answers, or the squared error."""
     if is_numeric(model):
-        return float(np.mean((y - outputs[:, 0]) ** 2))
+        with np.errstate(over="ignore"):
+            return min(float(np.mean((y - outputs[:, 0]) ** 2)), MAX_LOSS)
     return float(np.mean(outputs.argmax(axis=1) != y))
 
 
