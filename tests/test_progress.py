@@ -2,12 +2,19 @@
 
 import pytest
 
+from dirad.core import compilation
 from dirad.core.compilation import kernel
 from dirad.estimators import progress
 
 
 def compile_something():
     assert kernel(lambda x: abs(x) + 1)(-1) == 2
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch, tmp_path):
+    """Kernels that an earlier run has compiled would not be compiled again."""
+    monkeypatch.setattr(compilation, "CACHE_FOLDER", str(tmp_path))
 
 
 @pytest.fixture
