@@ -1,6 +1,8 @@
 """The command that follows real streams in time order."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from dirad.cli.app import DEFAULTS, Common, PositiveInt, Usage, progress_bar, warm_up, worker_count
@@ -118,63 +120,44 @@ def _activity(
     samples: int, seeds: range, path: Path, common: Common
 ) -> tuple[list[Section], list[Any]]:
     """Return the table and the runs of activities without labels."""
-    from experiments.streams import activity, data, plan
+    from experiments.streams import activity, data
 
     data.check([data.ACTIVITY], samples)
-    warm_up(common)
     jobs = [(size, seed, samples) for size in (*activity.BATCH_SIZES, 0) for seed in seeds]
-    with progress_bar(common, "activities") as progress:
-        made = plan.execute_ours(
-            activity.run,
-            jobs,
-            path,
-            activity.__name__,
-            workers=worker_count(common),
-            progress=progress,
-        )
-    runs = [activity.Run(**one) for one in made]
+    runs = _runs_of(activity, jobs, path, common, "activities")
     return [activity.section(runs)], runs
 
 
 def _novel(n_seeds: int, path: Path, common: Common) -> tuple[list[Section], list[Any]]:
     """Return the table and the runs of novel classes."""
-    from experiments.streams import novel_classes, plan
+    from experiments.streams import novel_classes
 
-    warm_up(common)
     seeds = novel_classes.usable_seeds(n_seeds, common.seed)
     jobs = [(method, seed) for method in novel_classes.METHODS for seed in seeds]
-    with progress_bar(common, "novel classes") as progress:
-        made = plan.execute_ours(
-            novel_classes.run,
-            jobs,
-            path,
-            novel_classes.__name__,
-            workers=worker_count(common),
-            progress=progress,
-        )
-    runs = [novel_classes.Run(**one) for one in made]
+    runs = _runs_of(novel_classes, jobs, path, common, "novel classes")
     return [novel_classes.section(runs)], runs
 
 
 def _dependence(seeds: range, path: Path, common: Common) -> tuple[list[Section], list[Any]]:
     """Return the tables and the runs of streams whose samples depend on those before."""
-    from experiments.streams import dependence, plan
+    from experiments.streams import dependence
+
+    kinds, changes = dependence.KINDS, dependence.CHANGES
+    jobs = [(kind, change, seed) for kind in kinds for change in changes for seed in seeds]
+    runs = _runs_of(dependence, jobs, path, common, "dependence")
+    return dependence.sections(runs), runs
+
+
+def _runs_of(
+    module: ModuleType, jobs: Sequence[Sequence[Any]], path: Path, common: Common, what: str
+) -> list[Any]:
+    """Return the results of an experiment with our models alone: of `run` of its module."""
+    from experiments.streams import plan
 
     warm_up(common)
-    jobs = [
-        (kind, change, seed)
-        for kind in dependence.KINDS
-        for change in dependence.CHANGES
-        for seed in seeds
-    ]
-    with progress_bar(common, "dependence") as progress:
+    workers = worker_count(common)
+    with progress_bar(common, what) as progress:
         made = plan.execute_ours(
-            dependence.run,
-            jobs,
-            path,
-            dependence.__name__,
-            workers=worker_count(common),
-            progress=progress,
+            module.run, jobs, path, module.__name__, workers=workers, progress=progress
         )
-    runs = [dependence.Run(**one) for one in made]
-    return dependence.sections(runs), runs
+    return [module.Run(**one) for one in made]

@@ -6,6 +6,7 @@ format 5, calibrations did not tell the scores of fitted samples, nor how sample
 before them; up to format 6, all targets were classes.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -23,35 +24,35 @@ def upgraded(description: Tree) -> Tree:
     if description["version"] < 5 and description["model"] == "PREVALClassifier":
         description = _with_interim_experts(description)
     if description["version"] < 6:
-        description = _with_dependence(description)
+        description = _changed(description, _say_samples_are_independent)
     if description["version"] < 7:
-        description = _with_class_targets(description)
+        description = _changed(description, _say_targets_are_classes)
     return description
 
 
-def _with_class_targets(packed: Any) -> Any:
-    """Return a description that says of every part of PREVAL that its targets are classes."""
+def _changed(packed: Any, change: Callable[[Tree], None]) -> Any:
+    """Return a description in which every object, however deep, is changed in place."""
     if isinstance(packed, list):
-        return [_with_class_targets(one) for one in packed]
+        return [_changed(one, change) for one in packed]
     if not isinstance(packed, dict):
         return packed
-    new = {name: _with_class_targets(value) for name, value in packed.items()}
+    new = {name: _changed(value, change) for name, value in packed.items()}
+    change(new)
+    return new
+
+
+def _say_targets_are_classes(new: Tree) -> None:
+    """Say of a part of PREVAL that its targets are classes."""
     if "T_CP" in new and "T_conf" in new:  # settings
         new["targets"] = "classes"
     if "quantiles" in new and "label_errors" in new:  # a calibration
         new["residuals"] = None
     if "labels_at_start" in new or "evidence_weights" in new:  # L0 in training; an evaluator
         new["target_scaling"] = None
-    return new
 
 
-def _with_dependence(packed: Any) -> Any:
-    """Return a description of independent samples, whose fitted ones score as new ones do."""
-    if isinstance(packed, list):
-        return [_with_dependence(one) for one in packed]
-    if not isinstance(packed, dict):
-        return packed
-    new = {name: _with_dependence(value) for name, value in packed.items()}
+def _say_samples_are_independent(new: Tree) -> None:
+    """Say of a part of PREVAL that samples are independent, and fitted ones score as new ones."""
     if "quantiles" in new and "label_errors" in new:
         memory = {"inputs": 1.0, "errors": 1.0, "losses": 1.0}
         new |= {"fitted": 0.0, "memory": memory, "n_learned": 0}
@@ -59,7 +60,6 @@ def _with_dependence(packed: Any) -> Any:
         new.setdefault("false_alarms_per", "batch")
     if "agreement" in new:
         new |= {"undecided": None, "recent": [], "refinement": None}
-    return new
 
 
 def _with_interim_experts(description: Tree) -> Tree:
