@@ -18,7 +18,7 @@ from dirad.estimators.stream_checks import (
     chosen_settings,
     warn_of_late_labels,
 )
-from dirad.estimators.stream_state import StreamAnswers, StreamState
+from dirad.estimators.stream_state import StreamAnswers, StreamState, with_late_labels
 from dirad.estimators.transaction import locked, transaction, writable_copy
 from dirad.preval.choice import new_system
 from dirad.preval.events import Explanation, ModelEvent, Report
@@ -233,15 +233,11 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("a late label is None or NaN: leave out what is not known yet")
         check_label_type(y, state.labels)
         state = state.with_labels(y)
-        codes = state.codes(y)
-        taken, (X, waiting) = state.system.journal.samples, state.waiting
-        here = numbers >= taken
-        waiting = waiting.copy()
-        waiting[numbers[here] - taken] = codes[here]
-        system = state.system.working_copy()
-        used = system.label(numbers[~here], codes[~here])
-        self._stream = state._replace(system=system, waiting=(X, waiting))
-        return int(np.count_nonzero(~here)) - used
+        system, waiting, late = with_late_labels(
+            state.system, state.waiting, numbers, state.codes(y)
+        )
+        self._stream = state._replace(system=system, waiting=waiting)
+        return late
 
     def remove(self, model: int) -> "PREVALClassifier":
         """Remove a model by its number; all others stay as they are."""

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.estimators.stream_state import clipped_inputs, learn_whole_batches
+from dirad.estimators.stream_state import clipped_inputs, learn_whole_batches, with_late_labels
 from dirad.preval.events import Explanation
 from dirad.preval.system import System
 
@@ -39,13 +39,9 @@ class NumberStream(NamedTuple):
 
     def labelled(self, numbers: NDArray[np.int64], y: NDArray) -> tuple["NumberStream", int]:
         """Return the state with late targets, and how many came too late."""
-        taken, (X, targets) = self.system.journal.samples, self.waiting
-        here = numbers >= taken
-        targets = targets.copy()
-        targets[numbers[here] - taken] = y[here]
-        system = self.system.working_copy()
-        used = system.label(numbers[~here], y[~here])
-        return NumberStream(system, (X, targets)), int(np.count_nonzero(~here)) - used
+        system: Any
+        system, waiting, late = with_late_labels(self.system, self.waiting, numbers, y)
+        return NumberStream(system, waiting), late
 
     def finished(self) -> "NumberStream":
         """Return the state after the training of all models is finished."""

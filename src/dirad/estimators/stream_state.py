@@ -132,6 +132,25 @@ def learn_whole_batches(
     return system, (X[taken:].copy(), y[taken:].copy())
 
 
+def with_late_labels(
+    system: ContinualSystem,
+    waiting: tuple[NDArray, NDArray],
+    numbers: NDArray[np.int64],
+    y: NDArray,
+) -> tuple[ContinualSystem, tuple[NDArray, NDArray], int]:
+    """Return a copy of the system and the waiting samples with late targets.
+
+    The third result is how many targets came too late.
+    """
+    taken, (X, targets) = system.journal.samples, waiting
+    here = numbers >= taken
+    targets = targets.copy()
+    targets[numbers[here] - taken] = y[here]
+    system = system.working_copy()
+    used = system.label(numbers[~here], y[~here])
+    return system, (X, targets), int(np.count_nonzero(~here)) - used
+
+
 def clipped_inputs(system: ContinualSystem, X: NDArray, name: str) -> NDArray:
     """Return inputs that float64 arithmetic can hold; an estimator without models cannot answer."""
     if not system.models and system.opened:
