@@ -30,7 +30,7 @@ class PREVALRegressor(RegressorMixin, BaseEstimator):
     It works as `PREVALClassifier` does. Each model consists of a network that predicts the target
     (L0) and a network that predicts the inputs (L1). A batch is new if no L1 predicts its inputs
     well, or if the residuals are larger than those of held-out samples, or shifted. A rule that
-    comes back is recognized, and its model predicts again without learning anything anew. Finished
+    comes back is recognized, and its model predicts again without any learning. Finished
     models never change. Targets may be missing or arrive late.
 
     Parameters
