@@ -22,6 +22,7 @@ from dirad.growth.state import PHASE, new_state
 from dirad.growth.thinning import (
     add_input_noise,
     add_most_evident,
+    are_largest,
     edge_evidences,
     fade_least_magnitudes,
     is_thinning_round,
@@ -65,6 +66,13 @@ def with_layer(params=SHORT):
 def test_kth_largest(values, place):
     k = place % len(values) + 1
     assert kth_largest(np.array(values, float), k) == sorted(values, reverse=True)[k - 1]
+
+
+@given(st.lists(st.integers(-2, 2), min_size=1, max_size=60), st.integers(0, 60))
+def test_the_largest_are_marked(values, count):
+    k = min(count, len(values))
+    order = sorted(range(len(values)), key=lambda i: (-values[i], i))
+    assert set(np.flatnonzero(are_largest(np.array(values, float), k))) == set(order[:k])
 
 
 @given(cases(n_samples=(8, 13, 261)), st.integers(0, 30))

@@ -116,15 +116,11 @@ def fade_least_magnitudes(state, work, keep):
             alive += 1
     if alive <= keep:
         return alive
-    least = kth_largest(magnitude, max(keep, 1))
-    left = 0
+    kept = are_largest(magnitude, keep)
     for e in range(n_edges):
-        if magnitude[e] >= 0.0:
-            if magnitude[e] >= least and left < keep:
-                left += 1
-            else:
-                state.edge_life[e].fading = 1
-    return left
+        if magnitude[e] >= 0.0 and not kept[e]:
+            state.edge_life[e].fading = 1
+    return keep
 
 
 @kernel
@@ -139,11 +135,11 @@ def add_most_evident(state, plan, work, log, count, params):
         return 0
     evidence = edge_evidences(net, plan, work)
     flat = evidence.reshape(-1)
-    least = max(kth_largest(flat, min(count, flat.shape[0])), 1e-300)
+    chosen = are_largest(flat, min(count, flat.shape[0]))
     n_nodes = evidence.shape[1]
     added = 0
     for i in range(flat.shape[0]):
-        if flat[i] >= least and added < count:
+        if chosen[i] and flat[i] > 0.0:
             generate_edge(state, plan, log, i % n_nodes, i // n_nodes, 0.0, params.refraction)
             added += 1
     rebuild(net, plan)
@@ -180,6 +176,25 @@ def edge_evidences(net, plan, work):
             if allowed:
                 found[t, s] = product_evidence(delta, square, work.state[s], n)
     return found
+
+
+@kernel
+def are_largest(values, k):
+    """Mark the k largest of some numbers; of equal ones, the first."""
+    marked = np.zeros(values.shape[0], np.bool_)
+    if k <= 0:
+        return marked
+    least = kth_largest(values, k)
+    equal = k  # how many of those equal to the k-th are among the k largest
+    for i in range(values.shape[0]):
+        if values[i] > least:
+            marked[i] = True
+            equal -= 1
+    for i in range(values.shape[0]):
+        if values[i] == least and equal > 0:
+            marked[i] = True
+            equal -= 1
+    return marked
 
 
 @kernel
