@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dirad.datasets import small_digits
-from dirad.preval.decide import Judgement
 from dirad.preval.events import Verdict
+from dirad.preval.judgement import Judgement
 from experiments.commands import run as command
 from experiments.comparison import alarms, plan, tables
 from experiments.comparison.alarm_tables import alarm_table

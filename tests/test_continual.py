@@ -279,6 +279,7 @@ def test_labels_that_come_too_late_are_told():
     model = quick().partial_fit(X).finish()
     with pytest.warns(UserWarning, match="400 of 400 labels came too late"):
         model.label(np.arange(400), y)
+    assert model.n_late_labels_ == 400
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import dirad
 from commands import run
 from dirad import DIRADRegressor, PREVALRegressor
+from dirad.preval.dependence import change_point
 from dirad.preval.residuals import calibrate_residuals
-from dirad.preval.switch import change_point
 from dirad.storage.model_file import HEADER, digest_of, packed
 from dirad.tables.writer import write_table
 from streams import digest
@@ -336,6 +336,7 @@ def test_late_targets():
     model.finish()
     with pytest.warns(UserWarning, match="2 of 2 labels came too late"):
         model.label([0, 1], y[:2])
+    assert model.n_late_labels_ == 2
     for numbers, late, message in (
         ([9999], [1.0], "no sample has the number 9999"),
         ([1, 2], [1.0], "2 samples and 1 labels"),

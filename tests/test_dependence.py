@@ -127,3 +127,30 @@ def test_nothing_is_lost_while_a_batch_is_undecided(tmp_path):
     assert packed(back) == packed(model)
     ended = PREVALClassifier(random_state=0).partial_fit(X[:1400], y[:1400]).finish()
     assert ended.n_samples_seen_ == 1400
+
+
+@pytest.mark.parametrize("before", [250, 350, 500, 550, 700, 900])
+@pytest.mark.parametrize("shift", [3.0, 6.0])
+def test_an_early_change_in_the_middle_of_a_batch_is_found(before, shift):
+    """The model in training must not learn the samples after the change as its own."""
+    rng = np.random.default_rng([0, before])
+    X = rng.normal(size=(before + 650, 2))
+    y = by_a_line(X)
+    X[before:] += shift
+    model = PREVALClassifier(random_state=0, n_jobs=1).partial_fit(X, y)
+    opened = [event.batch for event in model.events_ if event.kind == "opened"]
+    assert opened == [0, before // 200 + 1]
+    route = model.route(X)
+    assert (route[:before] == 0).mean() > 0.9
+    assert (route[before:] == 1).mean() > 0.9
+
+
+def test_a_step_in_an_undecided_batch_is_no_dependence():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 2)), np.zeros(400, np.int64)
+    model = PREVALClassifier(random_state=0, n_jobs=1).partial_fit(X, y)
+    (learner,) = model._state.system.learners
+    after = rng.normal(size=(400, 2)) + 6.0
+    after[:100] -= 6.0
+    undecided = after[:200], np.zeros(200, np.int64)
+    assert learner.memory_with(after[200:], np.zeros(200, np.int64), undecided).independent

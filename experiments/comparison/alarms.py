@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.preval.choice import new_system
-from dirad.preval.decide import judge
 from dirad.preval.expert import Expert
+from dirad.preval.judgement import judge
 from dirad.preval.settings import PRESETS
 from experiments.comparison.run import SIZES
 from experiments.comparison.scenario import load

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from dirad.preval.answers import Evaluated
-from dirad.preval.decide import judge
 from dirad.preval.expert import Expert
+from dirad.preval.judgement import judge
 from dirad.streams.kinds import Stream
 from experiments.comparison.methods import (
     DRIVEN,

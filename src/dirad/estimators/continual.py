@@ -84,6 +84,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     reports_ : list of `Report`: for each batch, whether it was known, new or mixed
     n_samples_seen_ : int, samples so far; `label` uses their numbers
     n_parameters_ : int, numbers stored in all models
+    n_late_labels_ : int, after `label`: how many labels of that call came too late to be used
     n_features_in_, feature_names_in_
 
     Examples
@@ -220,7 +221,7 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         cannot be used. A warning says how many these are.
         """
         with locked(self):
-            late = self._label(numbers, y)
+            late = self.n_late_labels_ = self._label(numbers, y)
         warn_of_late_labels(late, np.size(numbers))
         return self
 

@@ -72,6 +72,7 @@ class PREVALRegressor(RegressorMixin, BaseEstimator):
     reports_ : list of `Report`: for each batch, whether it was known, new or mixed
     n_samples_seen_ : int, samples so far; `label` uses their numbers
     n_parameters_ : int, numbers stored in all models
+    n_late_labels_ : int, after `label`: how many labels of that call came too late to be used
     n_features_in_, feature_names_in_
 
     Examples
@@ -182,6 +183,7 @@ class PREVALRegressor(RegressorMixin, BaseEstimator):
             if np.isnan(y).any():
                 raise ValueError("a late target is None or NaN: leave out what is not known yet")
             self._stream, late = stream.labelled(numbers, y)
+            self.n_late_labels_ = late
         warn_of_late_labels(late, len(numbers))
         return self
 

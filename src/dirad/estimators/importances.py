@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.network import LINEAR, TRANSFER, Network
-from dirad.inference import Builder, evaluate, weight_matrices
+from dirad.inference import Builder, evaluate
 from dirad.program import OUTPUTS, Block, Program, Transfer
 
 
@@ -27,10 +27,9 @@ def _slopes(program: Program, values: NDArray, output: int) -> NDArray[np.float6
     """Return the derivatives of one value by the inputs: (inputs, samples)."""
     slope = np.zeros_like(values)
     slope[output] = 1.0
-    for first, step in reversed(list(program.numbered)):
+    for first, step, matrices in reversed(program.with_weights):
         assert isinstance(step, Block)  # outputs are linear here: no softmax
         own = slope[first : first + step.width]
-        matrices = weight_matrices(first, step)
         if step.transfer == Transfer.MODULATED:  # z · σ₁(m), with σ₁(m) = 2 · tanh(c·m/2) + 1
             z, m = (
                 matrix @ values[:first] + sums.bias[:, None]

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.estimators.stream_state import clipped_inputs, learn_whole_batches, with_late_labels
+from dirad.preval.answers import Answers
 from dirad.preval.events import Explanation
 from dirad.preval.system import System
 
@@ -54,6 +55,10 @@ class NumberAnswers(NamedTuple):
     """The answers of a system of models that predict numbers."""
 
     state: NumberStream
+
+    def answer(self, X: NDArray) -> Answers:
+        """Return route, predicted numbers, and novelty, in one pass."""
+        return self.state.system.answer(self._bounded(X))
 
     def predict(self, X: NDArray) -> NDArray[np.float64]:
         """Return the predicted number of each sample."""

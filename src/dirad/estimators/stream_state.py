@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dirad.core.magnitudes import out_of_range, too_large_message
 from dirad.estimators.checks import checked_labels
+from dirad.preval.answers import Answers
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.choice import ContinualSystem
 from dirad.preval.events import Explanation
@@ -60,9 +61,12 @@ class StreamState(NamedTuple):
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return the probability of each class: (samples, classes)."""
-        known = self.system.answer(X).outputs
+        return self.by_class(self.system.answer(X).outputs)
+
+    def by_class(self, known: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return outputs of the system in the order of the classes."""
         codes = self.codes(self.classes)
-        result = np.zeros((len(X), len(codes)))
+        result = np.zeros((len(known), len(codes)))
         there = codes < known.shape[1]
         if not there.any():  # all labels so far wait for their batch to be full
             return np.full(result.shape, 1.0 / max(len(codes), 1))
@@ -79,6 +83,11 @@ class StreamAnswers(NamedTuple):
     def classes_(self) -> NDArray:
         """All classes seen, sorted."""
         return self.state.classes
+
+    def answer(self, X: NDArray) -> Answers:
+        """Return route, probabilities in the order of `classes_`, and novelty, in one pass."""
+        found = self.state.system.answer(self._bounded(X))
+        return found._replace(outputs=self.state.by_class(found.outputs))
 
     def predict_proba(self, X: NDArray) -> NDArray[np.float64]:
         """Return the probability of each class, in the order of `classes_`."""

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.preval.decide import Model
 from dirad.preval.expert import Scores, find_model
+from dirad.preval.judgement import Model
 from dirad.preval.learner import Learner
 
 ROUTE_TO_LEARNER_Z = 1.5  # above which a sample goes to a learner that is not calibrated yet

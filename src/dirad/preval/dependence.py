@@ -122,6 +122,23 @@ def largest_step(X: NDArray) -> int:
     return int(gain.sum(axis=1).argmax()) + 1 if len(gain) else 0
 
 
+def change_point(scores: NDArray) -> tuple[int, float]:
+    """Return where the mean of scores rises most clearly, and the z statistic of the rise.
+
+    >>> change_point(np.array([0.0, 0.0, 0.0, 1.0, 1.0]))[0]
+    3
+    """
+    n = len(scores)
+    if n < 2:
+        return 0, 0.0
+    first = np.arange(1, n)
+    total = np.cumsum(scores)
+    rise = (total[-1] - total[:-1]) / (n - first) - total[:-1] / first
+    z = rise / np.sqrt(1.0 / first + 1.0 / (n - first))
+    at = int(z.argmax())
+    return at + 1, float(z[at])
+
+
 def centred(
     X: NDArray, center: Callable[..., NDArray], steps: Sequence[int]
 ) -> NDArray[np.float64]:

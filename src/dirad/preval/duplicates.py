@@ -7,8 +7,8 @@ import numpy as np
 
 from dirad.preval.buffer import UNLABELLED, Buffer
 from dirad.preval.calibration import ScoreSum
-from dirad.preval.decide import Judgement, Model, judge
 from dirad.preval.expert import Expert
+from dirad.preval.judgement import Judgement, Model, judge
 from dirad.preval.targets import class_codes
 
 MAX_COMPARED, MIN_COMPARED = 1000, 30  # samples on which two models are compared

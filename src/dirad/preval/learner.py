@@ -280,17 +280,18 @@ class Learner:
         """Return the autocorrelation times of the task if X, which comes next, belongs to it.
 
         A step between the samples at hand and X does not count: it would show another task. With a
-        batch in between that is undecided, that step may lie anywhere in it.
+        batch in between that is undecided, that step may lie anywhere in it: the samples after the
+        step belong to X. Were the batch centred as a whole, its step would only be moved.
         """
-        n = len(self.buffer)
-        parts = [
-            (self.buffer.X, self.buffer.y),
-            *([] if undecided is None else [undecided]),
-            (X, y),
-        ]
-        deviations = [without_class_means(X, class_codes(y)) for X, y in parts]
-        steps = [n] if undecided is None else [n, n + largest_step(deviations[1])]
-        samples = np.concatenate(deviations)
+        parts = [(self.buffer.X, class_codes(self.buffer.y))]
+        if undecided is not None:
+            between, codes = undecided[0], class_codes(undecided[1])
+            at = largest_step(without_class_means(between, codes))
+            parts.append((between[:at], codes[:at]))
+            X, y = np.concatenate([between[at:], X]), np.concatenate([codes[at:], class_codes(y)])
+        parts.append((X, class_codes(y)))
+        samples = np.concatenate([without_class_means(*part) for part in parts])
+        steps = np.cumsum([len(X) for X, _ in parts])[:-1].tolist()
         tau = autocorrelation_time(samples, steps, SIGNIFICANCE_OF_DOUBT)
         known = self.calibration.memory
         if known.independent:

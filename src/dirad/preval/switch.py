@@ -11,15 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from dirad.preval.batch_split import MIN_KNOWN_SHARE_TO_SPLIT, SomeNew
 from dirad.preval.calibration import sidak
-from dirad.preval.decide import (
-    MIN_KNOWN_SHARE_TO_SPLIT,
-    Decision,
-    Judgement,
-    SomeNew,
-    decide,
-    p_of_labels,
-)
+from dirad.preval.decide import Decision, decide
+from dirad.preval.dependence import change_point
+from dirad.preval.judgement import Judgement, p_of_labels
 from dirad.preval.residuals import ResidualCalibration
 from dirad.preval.settings import Settings
 from dirad.preval.targets import is_labelled
@@ -87,23 +83,6 @@ def new_after_switch(
         return decision
     model = np.full(len(y), in_use.model.number)
     return SomeNew(model, np.arange(len(y)) >= at, decision.p)
-
-
-def change_point(scores: NDArray) -> tuple[int, float]:
-    """Return where the mean of scores rises most clearly, and the z statistic of the rise.
-
-    >>> change_point(np.array([0.0, 0.0, 0.0, 1.0, 1.0]))[0]
-    3
-    """
-    n = len(scores)
-    if n < 2:
-        return 0, 0.0
-    first = np.arange(1, n)
-    total = np.cumsum(scores)
-    rise = (total[-1] - total[:-1]) / (n - first) - total[:-1] / first
-    z = rise / np.sqrt(1.0 / first + 1.0 / (n - first))
-    at = int(z.argmax())
-    return at + 1, float(z[at])
 
 
 def residuals_of(one: Judgement, y: NDArray) -> NDArray[np.float64]:

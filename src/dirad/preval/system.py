@@ -15,11 +15,11 @@ from dirad.core.random import bits
 from dirad.preval import answers, decide, events, refinement
 from dirad.preval.answers import Answers, Evaluated
 from dirad.preval.cause import UNUSUAL_SHARE, contradicting_inputs, kind_of_change
-from dirad.preval.decide import Judgement, Model, judge
 from dirad.preval.duplicates import Agreement, is_duplicate, is_same_inputs_other_labels
 from dirad.preval.events import Explanation, Journal, Report, Verdict
 from dirad.preval.expert import Expert, find_model, with_bases
 from dirad.preval.input_units import CommonInputUnits
+from dirad.preval.judgement import Judgement, Model, answering, judge, judge_all
 from dirad.preval.learner import Learner, new_learner
 from dirad.preval.preselection import (
     EXPERTS_PER_BATCH,
@@ -165,7 +165,7 @@ class System:
         """Learn one batch of any size: score it, decide whose it is, apply the decision."""
         batch, before = Batch(X, y, self.journal.samples), self.latest
         judgements, decision = self._judge_and_decide(batch)
-        outputs = {decide.answering(one.model): one.outputs for one in judgements}
+        outputs = {answering(one.model): one.outputs for one in judgements}
         self._compare_refinement(batch, outputs)
         if self._settle(decision):
             judgements, decision = self._judge_and_decide(batch)
@@ -214,7 +214,7 @@ class System:
         X = np.concatenate([*(X for X, _ in recent), batch.X])
         y = np.concatenate([*(y for _, y in recent), batch.y])
         rate = self.false_alarms
-        judgements = decide.judge_all(
+        judgements = judge_all(
             self._models_for_batch(batch.X), X, y, self.latest, rate,
             refinement=None if recent else self.refinement,  # it has learned recent batches
             undecided=None if self.undecided is None else self.undecided[:2], may_doubt=may_wait,
@@ -238,6 +238,9 @@ class System:
         new = decision is None or isinstance(decision, decide.SomeNew)
         if not new and self.latest is not None:
             earlier = decide.Known(self.latest, events.NO_P_VALUE)
+        elif isinstance(decision, decide.SomeNew) and isinstance(earlier, decide.Known):
+            one = next(one for one in judgements if one.model.number == earlier.model)
+            earlier = decide.new_tail(one, batch.y, decision.p, self.false_alarms) or earlier
         self._apply(earlier, judgements, batch)
         return new
 
@@ -327,7 +330,7 @@ class System:
         one = next((one for one in judgements if one.model.number == self.latest), None)
         if one is None or any(other.verdict.validated for other in judgements):
             one = max(judgements, key=lambda other: other.verdict.p)
-        model, verdict = decide.answering(one.model), one.verdict
+        model, verdict = answering(one.model), one.verdict
         scores = model.evaluate(batch.X)
         known = one.calibration.known(scores.log_error, scores.group, UNUSUAL_SHARE)
         kind = events.SAME

@@ -1,0 +1,140 @@
+"""What a model makes of a batch: its scores and labels, tested against held-out samples."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.preval.calibration import Calibration, ScoreSum, sidak
+from dirad.preval.events import Verdict
+from dirad.preval.expert import PHASE_STABLE, Expert, Scores
+from dirad.preval.learner import Learner
+from dirad.preval.refinement import Refinement
+from dirad.preval.targets import class_codes, is_labelled, missing_targets
+
+Model = Learner | Expert
+
+
+class Judgement(NamedTuple):
+    """What one model makes of a batch."""
+
+    model: Model
+    scores: Scores
+    verdict: Verdict
+    label_errors: NDArray[np.bool_]  # which labels differ from the predicted ones
+    calibration: Calibration  # by which wrong answers are tested
+    outputs: NDArray[np.float64] = np.zeros((0, 0))  # of the model, without a refinement
+    in_doubt: bool = False  # is it unusual unless samples of the task depend on each other?
+
+    @property
+    def score_sum(self) -> ScoreSum:
+        """The sum of the normal scores of the batch."""
+        return self.calibration.score_sum(self.scores.log_error, self.scores.group)
+
+
+def judge(
+    model: Model,
+    X: NDArray,
+    y: NDArray[np.int64] | None = None,
+    false_alarms: float | None = None,
+    *,
+    refinement: Refinement | None = None,
+    undecided: tuple[NDArray, NDArray] | None = None,
+    may_doubt: bool = True,
+) -> Judgement:
+    """Evaluate a batch by one model, and test it against the model's held-out samples.
+
+    `false_alarms` is the rate for this batch; by default that of the first batch of a stream. With
+    `may_doubt`, what is unusual to a model in training may show instead that samples of its task
+    depend on each other; `undecided` is the batch before, if it was.
+    """
+    scores = own = model.evaluate(X)
+    if refinement is not None:
+        scores = refinement.scores(answering(model), X, own)
+    settings = model.settings
+    if y is None or not settings.labels_in_detection:
+        y = missing_targets(len(X), settings.targets)
+    labelled = is_labelled(y)
+    calibration = model.calibration_with_labels if labelled.any() else model.calibration
+    wrong = model.label_errors(scores.label, class_codes(y))
+    rate = settings.batch_rate(0) if false_alarms is None else false_alarms
+    result = tested(model, calibration, scores, wrong, y, rate)
+    if may_doubt and isinstance(model, Learner) and not result.verdict.validated:
+        memory = model.memory_with(X, y, undecided)
+        if memory != calibration.memory:
+            result = tested(model, calibration._replace(memory=memory), scores, wrong, y, rate)
+            in_doubt = calibration.memory.independent or result.verdict.validated
+            result = result._replace(in_doubt=in_doubt)
+    return result._replace(outputs=own.outputs)
+
+
+def answering(model: Model) -> Expert:
+    """Return the expert by which a calibrated model answers."""
+    expert = model.interim if isinstance(model, Learner) else model
+    assert expert is not None, "a model is asked only when it is calibrated"
+    return expert
+
+
+def tested(
+    model: Model,
+    calibration: Calibration,
+    scores: Scores,
+    wrong: NDArray[np.bool_],
+    y: NDArray,
+    false_alarms: float,
+) -> Judgement:
+    """Test the scores of a batch, and which of its labels are wrong, by a calibration."""
+    labelled = is_labelled(y)
+    total = calibration.score_sum(scores.log_error, scores.group)
+    p = p_inputs = calibration.p_value(total)
+    p_labels = float("nan")
+    if labelled.any():
+        # A finished model that learned no class does not know what labels mean.
+        without_classes = model.phase == PHASE_STABLE and not model.classes
+        p_labels = 0.0 if without_classes else p_of_labels(calibration, scores, y, wrong)
+        p = sidak(min(p_inputs, p_labels))
+    verdict = Verdict(model.number, 1.0 - p, 1.0 - false_alarms, p, p_inputs, p_labels)
+    return Judgement(model, scores, verdict, wrong, calibration)
+
+
+def p_of_labels(
+    calibration: Calibration, scores: Scores, y: NDArray, wrong: NDArray[np.bool_]
+) -> float:
+    """Return the p-value of the labels in a batch: of the wrong classes, or of the residuals."""
+    labelled = is_labelled(y)
+    if calibration.residuals is not None:
+        residuals = calibration.residuals.for_stream(calibration.memory, calibration.n_learned)
+        return residuals.p_value(y[labelled] - scores.outputs[labelled, 0])
+    return calibration.p_labels(class_codes(y)[labelled], wrong[labelled])
+
+
+def judge_all(
+    models: Sequence[Model],
+    X: NDArray,
+    y: NDArray[np.int64],
+    latest: int | None,
+    false_alarms: float,
+    *,
+    refinement: Refinement | None = None,
+    undecided: tuple[NDArray, NDArray] | None = None,
+    may_doubt: bool = True,
+) -> list[Judgement]:
+    """Return what models say of a batch, oldest first; `latest` took the last one.
+
+    As long as the model in use knows what it sees, only those that may be its duplicates are asked
+    too.
+    """
+    in_use = next((one for one in models if one.number == latest), None)
+    found: dict[int, Judgement] = {}
+    if in_use is not None:
+        found[in_use.number] = judge(
+            in_use, X, y, false_alarms,
+            refinement=refinement, undecided=undecided, may_doubt=may_doubt,
+        )  # fmt: skip
+        if found[in_use.number].verdict.validated:
+            models = [one for one in models if set(one.classes) == set(in_use.classes)]
+    for one in models:
+        if one is not in_use:
+            found[one.number] = judge(one, X, y, false_alarms, may_doubt=False)
+    return [found[one.number] for one in models]
