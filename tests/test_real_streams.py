@@ -22,6 +22,7 @@ from experiments.streams import (
     activity,
     data,
     dependence,
+    early_changes,
     novel_classes,
     ours,
     plan,
@@ -526,3 +527,30 @@ def test_tables_of_dependence():
     assert (alarms[0]["streams"], alarms[0]["with a second model"]) == (3, 1)
     assert (changes[0]["found"], changes[0]["median delay (batches)"]) == (1, 2.0)
     assert changes[0]["cause named"] == "1 of 1"
+
+
+# ------------------------------------------------------------------ early changes
+
+
+def test_early_changes_begin_where_they_should():
+    change, still = early_changes.CHANGES[0], early_changes.CHANGES[2]
+    X, _ = early_changes.stream(change, 350, 0)
+    same, y = early_changes.stream(still, 350, 0)
+    assert len(X) == 7 * 200
+    assert np.allclose(X - same, 6.0 * (np.arange(len(X)) >= 350)[:, None])
+    assert ((y == (same.sum(axis=1) > 0)) == (np.arange(len(X)) < 350)).all()
+    jobs = early_changes.jobs(range(2))
+    assert len(jobs) == len(set(jobs)) == 2 * 8 * 5 * 6
+
+
+def test_table_of_early_changes():
+    change, kind = early_changes.CHANGES[0], next(iter(early_changes.UNCHANGED))
+    runs = [
+        early_changes.Run(change, 350, 0, [2]),
+        early_changes.Run(change, 400, 0, [1]),
+        early_changes.Run(kind, -1, 0, []),
+        early_changes.Run(kind, -1, 1, [3, 9]),
+    ]
+    moved, still = early_changes.section(runs).rows
+    assert (moved["found"], moved["median delay (batches)"], moved["false"]) == (1, 2.0, 1)
+    assert (still["found"], still["false"]) == ("–", 1)

@@ -155,6 +155,8 @@ def _other_columns(old: "Encoder", new: "Encoder") -> str:
         return f"another --target, {old.target.name!r}"
     if old.target.task != new.target.task:
         return f"another --task, {old.target.task}"
+    if (old.time and old.time.name) != (new.time and new.time.name):
+        return "another --time"
     if [field.name for field in old.inputs] != [field.name for field in new.inputs]:
         return "other columns (--drop, --header, --delimiter)"
     kinds = [

@@ -53,6 +53,20 @@ def tell_ignored(encoder: "Encoder", table: "Table", talk: Output) -> None:
         notice(talk, f"ignored columns of {table.path}: {names}")
 
 
+def ordered(table: "Table", encoder: "Encoder", talk: Output) -> "Table":
+    """Return a table in order of time, if the encoder knows a column of times."""
+    from dirad.tables import in_time_order
+
+    if encoder.time is None:
+        return table
+    table.require(encoder.time.name)
+    result = in_time_order(table, encoder.time)
+    if result is not table:
+        name = encoder.time.name
+        notice(talk, f"the rows of {table.path} are not in order of {name}: they are sorted")
+    return result
+
+
 def encoder_of(found: "ModelFile", path: Path) -> "Encoder":
     """Return the encoder stored with a model, after checking that it fits the model."""
     from dirad.storage import ModelError

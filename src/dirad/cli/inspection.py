@@ -100,7 +100,10 @@ def _facts(found: "ModelFile", path: Path) -> dict[str, Any]:
         files = [file for file in data if isinstance(file, dict)]
         facts["data"] = [f"{file.get('file')}, sha256 {file.get('sha256')}" for file in files]
     if found.encoder is not None:
-        facts["target"] = encoder_of(found, path).target.name
+        encoder = encoder_of(found, path)
+        facts["target"] = encoder.target.name
+        if encoder.time is not None:
+            facts |= {"time": encoder.time.name, "learned until": encoder.time.last}
     if hasattr(model, "classes_"):
         facts["classes"] = model.classes_.tolist()
     facts["inputs"] = model.n_features_in_

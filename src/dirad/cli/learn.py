@@ -1,8 +1,10 @@
 """The command `dirad learn`: a continual model learns from more rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 from numpy.typing import NDArray
@@ -15,6 +17,7 @@ from dirad.cli.files import (
     encoder_of,
     model_rows,
     open_data,
+    ordered,
     tell_ignored,
 )
 from dirad.cli.options import (
@@ -33,7 +36,7 @@ from dirad.estimators.checks import without_label
 
 if TYPE_CHECKING:
     from dirad.storage import ModelFile
-    from dirad.tables import Chunk
+    from dirad.tables import Chunk, Encoder, Table
 
 MAX_EVENTS = 6  # events that are printed
 MEANING = {
@@ -54,6 +57,7 @@ def learn(
     *,
     output: OptionalOutputFile = None,
     finish: Flag = False,
+    time: str | None = None,
     unseen: Unseen = "refuse",
     checkpoints: Checkpoints = NO_RESUME,
     reading: Reading = DETECTED,
@@ -62,9 +66,11 @@ def learn(
     """Let a continual model learn from more rows, and print what it recognized.
 
     The rows are a stream and are learned in order. Labels (or numbers, if the target holds numbers)
-    may be missing. A batch of a known task
-    goes to the model of that task; a batch that no model knows starts a new one. Nothing that was
-    learned before is overwritten.
+    may be missing. A batch of a known task goes to the model of that task; a batch that no model
+    knows starts a new one. Nothing that was learned before is overwritten.
+
+    If `dirad fit` was told a column of times (`--time`), the rows are learned in its order here
+    too, and none may be earlier than the last row learned before.
 
     ```
     dirad fit day1.csv --target fault --continual -o plant.dirad
@@ -79,6 +85,8 @@ def learn(
         The model file to write [default: the model file is replaced].
     finish
         Finish models that are still learning; afterwards no sample is kept.
+    time
+        The column that orders the rows, and is not an input [default: that of `dirad fit`].
     unseen
         How to treat a category that the first file did not contain: refuse it, or encode it as 0.
     """
@@ -97,7 +105,10 @@ def learn(
             _finish(found, output, is_unchanged, talk)
             return
         table = open_data(data, reading)
+        if time is not None:
+            encoder = _ordered_by(encoder, time, table)
         tell_ignored(encoder, table, talk)
+        table = ordered(table, encoder, talk)
         before = found.provenance
         provenance = provenance_of(table, before.get("seed"), before.get("data"))
         conditions = {"model file": digest(model), "--unseen": unseen}
@@ -122,6 +133,23 @@ def _continual_model(path: Path) -> "ModelFile":
             "that can learn more"
         )
     return found
+
+
+def _ordered_by(encoder: "Encoder", name: str, table: "Table") -> "Encoder":
+    """Return an encoder that finds the time of a row in this column."""
+    from dirad.tables import TableError, Time
+
+    if any(field.name == name for field in (*encoder.inputs, encoder.target)):
+        role = "the target" if name == encoder.target.name else "an input"
+        raise Usage(f"--time {name}: the model has this column as {role}")
+    try:
+        table.require(name)
+    except TableError as error:
+        raise Usage(f"--time: {error}") from None
+    known = encoder.time
+    return replace(
+        encoder, time=Time.fit(table, name) if known is None else replace(known, name=name)
+    )
 
 
 def _resumed(job: Job, before: Any) -> tuple[Any, int]:
@@ -188,6 +216,10 @@ def learn_rows(
 
 def _learn_chunk(job: Job, stream: "StreamRecord", chunk: "Chunk", skip: int, unseen: str) -> None:
     """Learn a chunk without its first `skip` rows."""
+    time, times = job.encoder.time, []
+    if time is not None:
+        times = time.moments(chunk)[skip:]
+        time.require_later(chunk, skip, times[0])
     X, y = job.encoder.transform(chunk, unseen)[skip:], None
     if job.encoder.target.name in job.table.names:
         y = job.encoder.targets(chunk, unlabelled=True, new_classes=True)[skip:]
@@ -200,7 +232,19 @@ def _learn_chunk(job: Job, stream: "StreamRecord", chunk: "Chunk", skip: int, un
     for start, part in ((0, slice(0, missing)), (missing, slice(missing, None))):
         if len(X[part]):
             with job.encoder.out_of_range_named([chunk], first=skip + start):
-                stream.learn(X[part], None if y is None else y[part])
+                stream.learn(X[part], None if y is None else y[part], times[part])
+    if times:
+        job.encoder = job.encoder.learned_until(times[-1])
+
+
+class Span(NamedTuple):
+    """The rows of a batch, and what they were recognized as."""
+
+    first: int
+    last: int
+    begun: Any  # time of the first row; None without a column of times
+    ended: Any  # and of the last
+    report: Any
 
 
 class StreamRecord:
@@ -212,7 +256,9 @@ class StreamRecord:
         self.start = n_learned  # rows of the file that were learned earlier
         self.rows = n_learned  # rows of the file that are learned by now
         self.first = n_learned - self.waiting  # of this batch; negative: in an earlier file
-        self.spans: list[tuple[int, int, Any]] = []  # first row, last row, report
+        self.spans: list[Span] = []
+        self.begun: Any = None  # time of the first row of this batch
+        self.ended: Any = None  # time of the last row learned
         self.is_classifier = hasattr(type(model), "classes_")
         self.score = RunningScore(not self.is_classifier)  # of rows before they were learned
         self.n_recorded = self.n_batches  # batches whose reports are recorded
@@ -228,8 +274,11 @@ class StreamRecord:
         """Rows that do not fill a batch yet."""
         return len(self.model._state.waiting[0]) if hasattr(self.model, "_stream") else 0
 
-    def learn(self, X: NDArray, y: NDArray | None) -> None:
+    def learn(self, X: NDArray, y: NDArray | None, times: Sequence[Any] = ()) -> None:
         """Predict rows of one batch, and learn them afterwards."""
+        if times:
+            self.begun = times[0] if self.begun is None else self.begun
+            self.ended = times[-1]
         if getattr(self.model, "models_", None) and y is not None and self._can_predict:
             self._score(X, y)
         self.model.partial_fit(X, y)
@@ -258,8 +307,9 @@ class StreamRecord:
         """Record the reports of new batches."""
         for report in self.model.reports_:
             if report.batch >= self.n_recorded:
-                self.spans.append((max(self.first, 0), self.rows - 1, report))
-                self.first = self.rows
+                first, last = max(self.first, 0), self.rows - 1
+                self.spans.append(Span(first, last, self.begun, self.ended, report))
+                self.first, self.begun = self.rows, None
         self.n_recorded = self.n_batches
 
 
@@ -299,13 +349,12 @@ def _report(findings: Findings, stream: StreamRecord, last_event: Any, job: Job)
 
 def _recognized(stream: StreamRecord) -> list[dict[str, Any]]:
     """Return a table row for each run of batches with the same verdict."""
-    runs: list[list[Any]] = []  # first row, last row, batches, kind, model
-    for first, last, report in stream.spans:
-        if runs and runs[-1][3:] == [report.kind, report.model]:
-            runs[-1][1:3] = [last, runs[-1][2] + 1]
-        else:
-            runs.append([first, last, 1, report.kind, report.model])
-    return [
-        {"rows": f"{first:,}–{last:,}", "batches": batches, "taken for": kind, "model": number}
-        for first, last, batches, kind, number in runs
-    ]
+    rows = []
+    verdicts = groupby(stream.spans, key=lambda span: (span.report.kind, span.report.model))
+    for (kind, number), group in verdicts:
+        run = list(group)
+        row: dict[str, Any] = {"rows": f"{run[0].first:,}–{run[-1].last:,}"}
+        if run[0].begun is not None:
+            row |= {"from": str(run[0].begun), "until": str(run[-1].ended)}
+        rows.append(row | {"batches": len(run), "taken for": kind, "model": number})
+    return rows

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load as deserialized
 from safetensors.numpy import save as serialized
 
 from dirad.atomic import replacing
@@ -133,6 +134,17 @@ def read(path: str | Path) -> ModelFile:
         raise ModelError(f"{path}: the description is nested too deeply") from error
 
 
+def read_bytes(content: bytes) -> ModelFile:
+    """Return everything that the bytes of a model file hold, as `packed` returned them."""
+    try:
+        size = int.from_bytes(content[:8], "little")
+        text = json.loads(content[8 : 8 + size]).get("__metadata__", {}).get(HEADER)
+        arrays = deserialized(content)
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelError(f"not a model file, or a damaged one ({error})") from error
+    return _unpacked(*_checked(text, arrays))
+
+
 def _content(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
     """Return description and arrays of a file that is whole."""
     if path.is_dir():
@@ -147,6 +159,13 @@ def _content(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"not a model file, or a damaged one ({error})") from error
+    return _checked(text, arrays)
+
+
+def _checked(
+    text: str | None, arrays: dict[str, NDArray]
+) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    """Return description and arrays; refuse what is altered, or of a newer version."""
     if text is None:
         raise ModelError("this is no dirad model")
     try:

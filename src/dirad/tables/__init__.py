@@ -12,6 +12,8 @@ from dirad.tables.errors import TableError
 from dirad.tables.files import digest
 from dirad.tables.opening import open_table
 from dirad.tables.table import Chunk, Column, Table
+from dirad.tables.time_order import in_time_order
+from dirad.tables.times import Time
 from dirad.tables.writer import TableWriter, write_table
 
 __all__ = [
@@ -21,7 +23,9 @@ __all__ = [
     "Table",
     "TableError",
     "TableWriter",
+    "Time",
     "digest",
+    "in_time_order",
     "open_table",
     "write_table",
 ]

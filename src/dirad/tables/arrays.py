@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dirad.tables.errors import TableError
 from dirad.tables.files import existing_file, failures_named, opened
 from dirad.tables.table import Chunk, Table
-from dirad.tables.values import Kind, Readable, Unusable, Values
+from dirad.tables.values import Kind, Unusable, Values, iso_texts
 
 PIECE = 2**20  # bytes read at once, so that a false header costs no memory
 MAX_COLUMNS = 1_000_000
@@ -64,7 +64,8 @@ class Array:
 
     def chunks(self, stream: BinaryIO, rows: int) -> Iterator[Sequence[Values]]:
         """Yield its columns, `rows` rows at a time; a file too short or too long is refused."""
-        if self.kind == "unusable":  # for example Python objects, which are never loaded
+        # Python objects, for example, are never loaded. Dates are, to order rows by them.
+        if self.kind == "unusable" and self.dtype.kind != "M":
             yield from repeat([Unusable(f"type {self.dtype}")] * math.prod(self.shape[1:]))
         n_rows = self.shape[0]
         step = n_rows if self.by_column else rows
@@ -87,7 +88,9 @@ class Array:
         array = np.frombuffer(content, self.dtype)
         return array.reshape(shape, order="F" if self.by_column else "C").reshape(stop - start, -1)
 
-    def _column(self, column: NDArray) -> Readable:
+    def _column(self, column: NDArray) -> Values:
+        if self.dtype.kind == "M":
+            return Unusable(f"type {self.dtype}", iso_texts(column))
         if self.dtype.kind == "S":
             return [text.decode("utf-8", "replace") for text in column.tolist()]
         return column.tolist() if self.dtype.kind == "U" else column

@@ -19,6 +19,7 @@ from dirad.tables.errors import TableError, first_repeated, listed, shown
 from dirad.tables.fields import ACCEPT, EXACT, REFUSE, Input, Label, Target, check, from_json
 from dirad.tables.fitting import fit_inputs, fit_target
 from dirad.tables.table import Chunk, Table
+from dirad.tables.times import Moment, Time
 
 UNSEEN = ("refuse", "zero")
 NO_TARGET = "the target is missing"
@@ -31,10 +32,11 @@ class Encoder:
 
     inputs: tuple[Input, ...]
     target: Target
+    time: Time | None = None  # the column that orders the rows of a stream, if there is one
 
     def __post_init__(self) -> None:
         check(bool(self.inputs), "no input")
-        names = [field.name for field in self.inputs] + [self.target.name]
+        names = [field.name for field in (*self.inputs, self.target, self.time) if field]
         for repeated in (first_repeated(names), first_repeated(self.feature_names)):
             check(repeated is None, f"two columns are named {shown(repeated)}")
 
@@ -49,6 +51,7 @@ class Encoder:
         columns: Iterable[str] | None = None,
         categories: Iterable[str] = (),
         accept_missing: bool = True,
+        time: str | None = None,
     ) -> "Encoder":
         """Learn from a training table how to encode it.
 
@@ -66,6 +69,7 @@ class Encoder:
         columns : the inputs, in order; by default all columns but the target
         categories : columns of numbers that are codes, to be encoded as categories
         accept_missing : False refuses missing values that are not replaced
+        time : the column that orders the rows of a stream; it is not an input
 
         Raises
         ------
@@ -78,12 +82,13 @@ class Encoder:
         names = list(table.names if columns is None else columns)
         for name in (target, *names, *drop, *categories):
             table.require(name)
-        names = [name for name in names if name != target and name not in drop]
+        fitted_time = None if time is None else Time.fit(table, time)
+        names = [name for name in names if name not in {target, time, *drop}]
         missing = impute or (ACCEPT if accept_missing else REFUSE)
         inputs = fit_inputs(table, names, categories, missing)
         fitted_target = fit_target(table, target, task, target in categories)
         try:
-            return cls(inputs, fitted_target)
+            return cls(inputs, fitted_target, fitted_time)
         except ValueError as error:  # two features with the same name
             raise TableError(f"{table.path}: {error}") from error
 
@@ -93,7 +98,7 @@ class Encoder:
         return tuple(name for field in self.inputs for name in field.feature_names())
 
     def ignored(self, table: Table) -> tuple[str, ...]:
-        """Return the columns of a table that are neither input nor target; require all inputs."""
+        """Return the columns of a table that have no role; require all inputs."""
         missing = [field.name for field in self.inputs if field.name not in table.names]
         if len(missing) > 1 and table.has_header:
             raise TableError(
@@ -102,7 +107,7 @@ class Encoder:
             )
         for name in missing:
             table.require(name)
-        known = {field.name for field in self.inputs} | {self.target.name}
+        known = {field.name for field in (*self.inputs, self.target, self.time) if field}
         return tuple(name for name in table.names if name not in known)
 
     def transform(self, chunk: Chunk, unseen: str = "refuse") -> NDArray[np.float64]:
@@ -184,6 +189,10 @@ class Encoder:
         classes = tuple(sorted({*self.target.classes, *labels}))
         return replace(self, target=replace(self.target, classes=classes))
 
+    def learned_until(self, moment: Moment) -> "Encoder":
+        """Return an encoder with the time of the last row learned."""
+        return self if self.time is None else replace(self, time=self.time.after(moment))
+
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON: dicts, lists, text, numbers."""
         return json.loads(json.dumps(asdict(self)))
@@ -191,10 +200,15 @@ class Encoder:
     @classmethod
     def from_json(cls, obj: Any) -> "Encoder":
         """Return the encoder that `to_json` described; anything else is a ValueError."""
-        valid = isinstance(obj, dict) and set(obj) == {"inputs", "target"}
+        valid = isinstance(obj, dict) and set(obj) | {"time"} == {"inputs", "target", "time"}
         check(valid and isinstance(obj["inputs"], list), "it does not consist of inputs and target")
         inputs = tuple(from_json(Input, field) for field in obj["inputs"])
-        return cls(inputs, from_json(Target, obj["target"]))
+        time = obj.get("time")  # older files have none
+        return cls(
+            inputs,
+            from_json(Target, obj["target"]),
+            None if time is None else from_json(Time, time),
+        )
 
 
 def _number_input(chunk: Chunk, field: Input) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import Any
 from dirad.tables.errors import TableError
 from dirad.tables.files import failures_named
 from dirad.tables.table import Chunk, Table
-from dirad.tables.values import Kind, Unusable, Values
+from dirad.tables.values import Kind, Unusable, Values, iso_texts
 
 
 def pyarrow() -> Any:
@@ -22,7 +22,7 @@ def pyarrow() -> Any:
 
 
 def open_parquet(path: Path) -> Table:
-    """Open a Parquet file; only columns of numbers, booleans and text can be used."""
+    """Open a Parquet file; only columns of numbers, booleans and text can be inputs."""
     pa = pyarrow()
     with _opened(pa, path) as file:
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
@@ -31,12 +31,12 @@ def open_parquet(path: Path) -> Table:
     kinds: dict[str, Kind] = {field.name: _kind(pa, field.type) for field in schema}
 
     def read(rows: int) -> Iterator[Chunk]:
-        usable = [name for name, kind in kinds.items() if kind != "unusable"]
         columns: dict[str, Values] = {field.name: Unusable(str(field.type)) for field in schema}
+        read = [f.name for f in schema if kinds[f.name] != "unusable" or _is_time(pa, f.type)]
         start = 1
         with _opened(pa, path) as file:
-            for batch in file.iter_batches(rows, columns=usable, use_threads=False):
-                columns |= {name: _values(pa, batch[name], kinds[name]) for name in usable}
+            for batch in file.iter_batches(rows, columns=read, use_threads=False):
+                columns |= {name: _values(pa, batch[name], kinds[name]) for name in read}
                 yield Chunk(str(path), dict(columns), range(start, start + len(batch)))
                 start += len(batch)
 
@@ -67,8 +67,17 @@ def _kind(pa: Any, type: Any) -> Kind:
     return "category" if text else "unusable"
 
 
+def _is_time(pa: Any, type: Any) -> bool:
+    """Return whether values of this type are dates or date-times."""
+    return pa.types.is_timestamp(type) or pa.types.is_date(type)
+
+
 def _values(pa: Any, column: Any, kind: Kind) -> Values:
     """Return numbers as an array, text as a list; booleans with missing values as text."""
+    if _is_time(pa, column.type):
+        zoned = pa.types.is_timestamp(column.type) and column.type.tz is not None
+        times = column.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
+        return Unusable(str(column.type), iso_texts(times, "+00:00" if zoned else ""))
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_integer(column.type) and column.null_count == 0:

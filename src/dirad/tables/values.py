@@ -21,6 +21,7 @@ class Unusable(NamedTuple):
     """A column whose type is not number, boolean or text, such as 'timestamp[us]'."""
 
     type: str
+    times: Sequence[str | None] | None = None  # as ISO 8601 text, if that is what the column holds
 
 
 # A column as it is read: text (None: missing), or an array of numbers (NaN: missing) or booleans.
@@ -95,6 +96,16 @@ def text_of(value: float | bool) -> str | None:
     if value != value:
         return None
     return str(int(value)) if float(value).is_integer() else repr(value)
+
+
+def iso_texts(times: NDArray[np.datetime64], zone: str = "") -> list[str | None]:
+    """Return times as ISO 8601 text, to the microsecond; None where one is missing.
+
+    >>> iso_texts(np.array(["2026-03-29T01:30", "NaT"], "M8[s]"), "+00:00")
+    ['2026-03-29T01:30:00.000000+00:00', None]
+    """
+    texts = np.datetime_as_string(times.astype("M8[us]")).tolist()
+    return [None if text == "NaT" else text + zone for text in texts]
 
 
 def count(values: Readable) -> Counter[str]:

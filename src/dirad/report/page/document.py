@@ -18,7 +18,7 @@ from dirad.report.page.stream import matrix_table
 
 HERE = Path(__file__).parent
 LIBRARY = "vendor/cytoscape.min.js"
-SCRIPTS = ("elements", "theme", "charts", "network", "history", "nodes", "samples", "page")
+SCRIPTS = ("data", "elements", "theme", "charts", "network", "history", "nodes", "samples", "page")
 
 
 def write_page(

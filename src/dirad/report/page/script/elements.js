@@ -1,7 +1,6 @@
 "use strict";
-// The page's data, and helpers that create elements. Text is always inserted as text, never as HTML.
+// Helpers that create elements. Text is always inserted as text, never as HTML.
 
-const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 

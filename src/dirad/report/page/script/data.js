@@ -1,0 +1,4 @@
+"use strict";
+// The data of the page.
+
+const data = JSON.parse(document.getElementById("data").textContent);
