@@ -1,14 +1,14 @@
 """All benchmarks: `python benchmarks/run.py [PART ...]`; without an argument all of them.
 
-Parts: speed, roofline, timeline, model, size. Speeds are ratios of things measured in turns within
-one run, on whatever machine this is.
+Parts: speed, roofline, timeline, model, size, serve. Speeds are ratios of things measured in turns
+within one run, on whatever machine this is.
 """
 
 import sys
 
 from rich.console import Console
 
-PARTS = ("speed", "roofline", "timeline", "model", "size")
+PARTS = ("speed", "roofline", "timeline", "model", "size", "serve")
 
 
 def main(arguments: list[str]) -> int:
@@ -40,6 +40,10 @@ def main(arguments: list[str]) -> int:
         from export_size import main as export_sizes
 
         export_sizes([])
+    if "serve" in wanted:
+        from serve import serve_table
+
+        kept &= serve_table(console)
     return 0 if kept else 1
 
 

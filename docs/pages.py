@@ -189,8 +189,13 @@ def _alike(expected: str, printed: str) -> bool:
 
 
 def _trimmed(text: str) -> str:
-    """Return a text without trailing spaces, and without blank lines around it."""
-    return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n") + "\n"
+    """Return a text without trailing spaces, without blank lines around it, and without the bar
+    that the first run on a machine shows while it compiles.
+    """
+    from dirad.estimators.progress import COMPILING
+
+    lines = (line.rstrip() for line in text.splitlines() if not line.startswith(COMPILING))
+    return "\n".join(lines).strip("\n") + "\n"
 
 
 def _differences(block: Block, printed: str) -> str:

@@ -36,6 +36,7 @@ def test_help_teaches_by_example(capsys):
         "export",
         "report",
         "features",
+        "tail",
     ):
         code, text, _ = run(capsys, command, "--help")
         assert code == 0

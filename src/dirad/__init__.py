@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dirad.client import Client, ClientError
     from dirad.core.network import Network
     from dirad.estimators import (
         DIRADClassifier,
@@ -24,6 +25,8 @@ __version__ = "0.1.0"
 __all__ = [
     "PRESETS",
     "Batch",
+    "Client",
+    "ClientError",
     "DIRADClassifier",
     "DIRADRegressor",
     "Event",
@@ -48,6 +51,7 @@ __all__ = [
 
 # Names are imported when they are first used: a command that needs none of them starts at once.
 _HOMES = {
+    "client": ("Client", "ClientError"),
     "core.network": ("Network",),
     "estimators": (
         "DIRADClassifier",

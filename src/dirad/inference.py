@@ -35,7 +35,6 @@ LEAST_CHUNK, LARGEST_CHUNK = 64, 1024  # samples
 def evaluate(program: Program, X: NDArray) -> dict[str, NDArray[np.float64]]:
     """Return each result for every row of X: (samples, values of the result)."""
     n_values = program.n_values
-    steps = [(first, step, weight_matrices(first, step)) for first, step in program.numbered]
     results = {name: np.empty((len(X), len(own))) for name, own in program.results.items()}
     chunk = min(max(CACHED_NUMBERS // max(n_values, 1), LEAST_CHUNK), LARGEST_CHUNK)
     memory = np.empty(n_values * min(chunk, len(X)))
@@ -43,7 +42,7 @@ def evaluate(program: Program, X: NDArray) -> dict[str, NDArray[np.float64]]:
         part = X[begin : begin + chunk]
         values = memory[: n_values * len(part)].reshape(n_values, len(part))
         values[: program.n_inputs] = part.T
-        for first, step, matrices in steps:
+        for first, step, matrices in program.with_weights:
             own = values[first : first + step.width]
             if isinstance(step, Pooling):
                 own[:] = _pooled(step, values[step.start : step.start + step.taken])
@@ -52,16 +51,6 @@ def evaluate(program: Program, X: NDArray) -> dict[str, NDArray[np.float64]]:
         for name, numbers in program.results.items():
             results[name][begin : begin + chunk] = values[numbers].T
     return results
-
-
-def weight_matrices(first: int, step: Step) -> list[csr_array]:
-    """Return the weights of a step's sums over the values before it."""
-    if isinstance(step, Pooling):
-        return []
-    return [
-        csr_array((sums.weight, sums.source, sums.start), shape=(len(sums), first))
-        for sums in step.sums
-    ]
 
 
 def _computed(step: Block, matrices: list[csr_array], before: NDArray) -> NDArray[np.float64]:

@@ -8,10 +8,12 @@ a `Pooling` combines a run of consecutive values.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 LEAST_SUM = 1e-300  # the smallest sum that a share is taken of
 OUTPUTS, SCORE = "outputs", "score"  # names of results
@@ -160,6 +162,16 @@ class Pooling:
 Step = Block | Pooling
 
 
+def weight_matrices(first: int, step: Step) -> list[csr_array]:
+    """Return the weights of a step's sums over the values before it."""
+    if isinstance(step, Pooling):
+        return []
+    return [
+        csr_array((sums.weight, sums.source, sums.start), shape=(len(sums), first))
+        for sums in step.sums
+    ]
+
+
 @dataclass(frozen=True)
 class Program:
     """Steps over inputs, and which of the values are results, by name."""
@@ -185,6 +197,11 @@ class Program:
         for step in self.steps:
             yield value, step
             value += step.width
+
+    @cached_property
+    def with_weights(self) -> list[tuple[int, Step, list[csr_array]]]:
+        """Each step with the number of its first value and the weights of its sums, as matrices."""
+        return [(first, step, weight_matrices(first, step)) for first, step in self.numbered]
 
     @property
     def nodes(self) -> Iterator[tuple[int, Node | Pooling]]:

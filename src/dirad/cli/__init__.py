@@ -9,7 +9,9 @@ from dirad.cli import (
     learn,
     predict,
     report,
+    serve,
     stream,
+    tail,
 )  # the commands: each registers itself
 from dirad.cli.app import app, main, run
 
@@ -25,5 +27,7 @@ __all__ = [
     "predict",
     "report",
     "run",
+    "serve",
     "stream",
+    "tail",
 ]

@@ -328,13 +328,16 @@ def _reason(error: OSError) -> str:
 
 def _refusals() -> tuple[type[Exception], ...]:
     """Return the errors whose words are meant for users; asked for only where there is an error."""
+    from dirad.client import ClientError
     from dirad.datasets import DatasetMissing
     from dirad.engine import ClusterError
     from dirad.images import ImageError
+    from dirad.sources.errors import SourceError
     from dirad.storage import ModelError
     from dirad.tables import TableError
 
-    return DatasetMissing, TableError, ImageError, ModelError, ClusterError, ImportError
+    files = DatasetMissing, TableError, ImageError, ModelError
+    return *files, ClusterError, ClientError, SourceError, ImportError
 
 
 def _stop_printing() -> None:

@@ -69,10 +69,7 @@ def exported(model: Estimator) -> Exported:
         check_is_fitted(model)
         result = _of_network(model)
     else:
-        raise TypeError(
-            "model must be a DIRADClassifier, a DIRADRegressor or a PREVALClassifier, got "
-            f"{type(model).__name__}"
-        )
+        raise _wrong_type(model)
     for member in result.members:
         _check_finite(member.program)
     return result
@@ -92,8 +89,17 @@ def network_of(model: Estimator, number: int | None = None) -> Network:
     if not isinstance(model, PREVALClassifier):
         if number is not None:
             raise ValueError(f"{type(model).__name__} has one network: give no number")
+        if not isinstance(model, (DIRADClassifier, DIRADRegressor)):
+            raise _wrong_type(model)
         return model.network_
     return system_model(model, number).network
+
+
+def _wrong_type(model: object) -> TypeError:
+    return TypeError(
+        "model must be a DIRADClassifier, a DIRADRegressor or a PREVALClassifier, got "
+        f"{type(model).__name__}"
+    )
 
 
 def system_model(model: PREVALClassifier, number: int | None) -> Model:

@@ -1,0 +1,206 @@
+"""What a stream answers: from the last complete state, never waiting for learning."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dirad.core.network import MODULATORY, OUTPUT, Network
+from dirad.estimators.number_stream import NumberAnswers
+from dirad.preval.events import Report
+from dirad.serve.errors import Conflict, Refused
+from dirad.serve.journal import Score
+from dirad.serve.learner import finite, progress_of
+from dirad.serve.specification import Specification
+from dirad.storage.model_file import read_bytes
+
+FALSE_ALARMS = 0.05  # share of the rows of known tasks that are called unknown
+NO_MODEL = "there is no model yet: fewer samples than one batch were learned"
+MAX_RUNS = 500  # of batches with the same verdict, that a timeline shows
+
+
+class Answers:
+    """The state of a stream's learner after some record, and what it says of rows."""
+
+    def __init__(self, specification: Specification, state: bytes) -> None:
+        file = read_bytes(state)
+        self.specification = specification
+        self.progress = progress_of(file)
+        self.fitted = file.fitted
+        self._answers: Any = file.fitted.answers
+        self.size = len(state)
+
+    @property
+    def system(self) -> Any:
+        """The system of models."""
+        return self.fitted._stream.system
+
+    @property
+    def has_models(self) -> bool:
+        """Are there models to ask?"""
+        return bool(self.system.models)
+
+    @property
+    def can_predict(self) -> bool:
+        """Is there a label, or a number, that could be predicted?"""
+        if not self.has_models or self.specification.kind == "detector":
+            return False
+        if self.specification.kind == "regressor":
+            return self.system.n_classes > 0
+        return len(self._answers.classes_) > 0
+
+    def recognized(self, X: NDArray[np.float64]) -> dict[str, list[Any]]:
+        """Return for each row the model that it belongs to, and whether that model knows it."""
+        if not self.has_models:
+            return unknown(len(X))
+        with np.errstate(all="ignore"):
+            models, known = self._answers.route(X), self._answers.is_known(X, FALSE_ALARMS)
+        return {"models": models.tolist(), "known": known.tolist()}
+
+    def predict(
+        self,
+        X: NDArray[np.float64],
+        *,
+        explain: bool = False,
+        labels: list[Any] | None = None,
+        coverage: float | None = None,
+    ) -> dict[str, Any]:
+        """Return the answers for rows, as JSON."""
+        if not self.has_models:
+            raise Conflict(NO_MODEL)
+        with np.errstate(all="ignore"):
+            route, outputs, novelty = self._answers.answer(X)
+            found: dict[str, Any] = {
+                "models": route.tolist(),
+                "known": self._answers.is_known(X, FALSE_ALARMS).tolist(),
+                "novelty": [finite(one) for one in novelty],
+            }
+            if self.can_predict and self.specification.kind == "classifier":
+                classes = self._answers.classes_
+                found["predictions"] = classes[np.argmax(outputs, axis=1)].tolist()
+                found["classes"] = classes.tolist()
+                found["probabilities"] = outputs.tolist()
+            elif self.can_predict:
+                found["predictions"] = outputs[:, 0].tolist()
+            if coverage is not None:
+                found["interval"] = self._interval(X, coverage)
+            if explain:
+                found["explanation"] = self._explanation(X, labels)
+        return found
+
+    def score(self, X: NDArray[np.float64], labels: Sequence[Any] | None) -> Score | None:
+        """Return how well the labelled rows would have been predicted; None if they cannot be."""
+        if labels is None or not self.can_predict:
+            return None
+        rows = [i for i, label in enumerate(labels) if label is not None]
+        if not rows:
+            return None
+        with np.errstate(all="ignore"):
+            predicted = self._answers.predict(X[rows]).tolist()
+        pairs = zip(predicted, (labels[i] for i in rows), strict=True)
+        if self.specification.kind == "regressor":
+            total = sum(abs(one - label) for one, label in pairs)
+        else:
+            total = sum(one == label for one, label in pairs)
+        return Score(len(rows), float(total))
+
+    def models(self, networks: bool = False, only: int | None = None) -> list[dict[str, Any]]:
+        """Return what each model is: its number, phase, size, classes and, if wanted, network.
+
+        With `only`, the model of that number alone.
+        """
+        found = []
+        for model in self.system.models:
+            if only is not None and model.number != only:
+                continue
+            one = {
+                "number": int(model.number),
+                "phase": "stable" if model.phase == "stable" else "learning",
+                "edges": int(model.network.n_edges),
+                "hidden": int(model.network.n_hidden),
+                "parameters": int(model.n_parameters),
+            }
+            if self.specification.kind != "regressor":
+                one["classes"] = [self.fitted._stream.labels[code] for code in model.classes]
+            if networks:
+                classes = model.classes if self.specification.kind != "regressor" else [0]
+                one["network"] = self._network(model.network, classes)
+            found.append(one)
+        return found
+
+    def _network(self, network: Network, classes: Sequence[int]) -> dict[str, Any]:
+        """Return nodes and edges for a drawing; inputs without an edge are left out.
+
+        An edge is its source, its target, its weight, and the term that it enters: 0 or 1.
+        """
+        edges = network.edges[network.edges["source"] >= 0]
+        names = self.specification.encoder.feature_names
+        labels = self.fitted._stream.labels
+        nodes: dict[int, dict[str, Any]] = {}
+        for node in edges["source"].tolist():
+            if node < network.n_inputs:
+                nodes[node] = {"id": node, "kind": "input", "name": str(names[node])}
+        for number, unit in enumerate(network.units):
+            node = network.n_inputs + number
+            if unit["kind"] == OUTPUT:
+                code = classes[unit["output"]] if unit["output"] < len(classes) else 0
+                nodes[node] = {"id": node, "kind": "output", "name": str(labels[code])}
+            elif unit["kind"] == MODULATORY:
+                nodes[node] = {"id": node, "kind": "hidden", "name": f"h{number}"}
+        drawn = [
+            [
+                int(one["source"]),
+                network.n_inputs + int(one["term"]) // 2,
+                float(one["weight"]),
+                int(one["term"]) % 2,
+            ]
+            for one in edges
+        ]
+        return {"nodes": list(nodes.values()), "edges": drawn}
+
+    def timeline(self) -> list[dict[str, Any]]:
+        """Return the runs of batches with the same verdict and model, oldest first."""
+        runs: list[dict[str, Any]] = []
+        for report in self.system.journal.reports:
+            if runs and (runs[-1]["kind"], runs[-1]["model"]) == (report.kind, report.model):
+                runs[-1]["last"] = report.batch
+            else:
+                runs.append(_run(report))
+        return runs[-MAX_RUNS:]
+
+    def _interval(self, X: NDArray[np.float64], coverage: float) -> list[list[float | None]]:
+        if not isinstance(self._answers, NumberAnswers):
+            raise Refused(f"a {self.specification.kind} has no intervals")
+        ends = self._answers.predict_interval(X, coverage).tolist()
+        return [[finite(low), finite(high)] for low, high in ends]
+
+    def _explanation(self, X: NDArray[np.float64], labels: list[Any] | None) -> dict[str, Any]:
+        """Say what kind of change the rows together show."""
+        names = self.specification.encoder.feature_names
+        try:
+            found = self.fitted.build().explain(X, labels)
+        except ValueError as error:
+            raise Refused(f"no explanation: {error}") from None
+        changed = [
+            {"name": str(names[one.input])}
+            | {key: finite(value) for key, value in one._asdict().items() if key != "input"}
+            for one in found.inputs
+        ]
+        p = finite(found.p)
+        facts = {"kind": found.kind, "model": int(found.model), "p": p, "inputs": changed}
+        return facts | {"text": found.text(names)}
+
+
+def unknown(rows: int) -> dict[str, list[Any]]:
+    """Return what is recognized as long as there is no model."""
+    return {"models": [None] * rows, "known": [None] * rows}
+
+
+def _run(report: Report) -> dict[str, Any]:
+    return {
+        "first": report.batch,
+        "last": report.batch,
+        "kind": report.kind,
+        "model": int(report.model),
+    }

@@ -1,0 +1,1 @@
+"""Sources of samples for a service: files that grow, and messages of an MQTT broker."""

@@ -1,0 +1,149 @@
+"""A server that is killed at any moment loses nothing and learns nothing twice."""
+
+import threading
+import time
+
+import httpx
+import numpy as np
+import psutil
+import pytest
+
+from dirad.serve import records
+from dirad.serve.learner import StreamLearner
+from dirad.serve.specification import Specification
+from service import Server, serving
+
+DESCRIBED = {"kind": "classifier", "columns": ["u", "v"]}
+
+
+def request(number: int) -> tuple[str, dict]:
+    """Return request `number` of the stream: rows whose task changes now and then, or labels."""
+    rng = np.random.default_rng(number)
+    if number % 7 == 6:
+        return "labels", {"rows": [37 * (number - 1)], "labels": [1]}
+    X = rng.normal(size=(37, 2)) + 8 * (number // 90 % 2)
+    labels = (X[:, 0] > X[:, 1]).astype(int).tolist()
+    labels[0] = None
+    return "samples", {"rows": X.tolist(), "labels": labels}
+
+
+def place_of(number: int) -> int:
+    """Return the first row of a request of samples."""
+    return 37 * (number - (number + 1) // 7)
+
+
+class Sender(threading.Thread):
+    """Sends request after request, each until it is answered with success."""
+
+    def __init__(self, server: Server, first: int) -> None:
+        super().__init__(daemon=True)
+        self.server, self.number, self.stopped = server, first, threading.Event()
+        self.refused: list[str] = []
+
+    def run(self) -> None:
+        while not self.stopped.is_set():
+            kind, body = request(self.number)
+            if kind == "labels":
+                body["rows"] = [place_of(self.number - 1)]
+            headers = {"Idempotency-Key": f"request {self.number}"}
+            url = f"{self.server.url}/streams/pump/{kind}"
+            try:
+                answer = httpx.post(url, json=body, headers=headers, timeout=20)
+            except httpx.HTTPError:
+                time.sleep(0.02)
+                continue
+            if answer.status_code == 200:
+                self.number += 1
+            elif answer.status_code in (429, 503):
+                time.sleep(0.05)
+            else:
+                self.refused.append(answer.text)
+                return
+
+    def stop(self) -> int:
+        """Return how many requests were acknowledged."""
+        self.stopped.set()
+        self.join(60)
+        return self.number
+
+
+def state_of(server: Server) -> bytes:
+    """Wait until everything is learned, and return the state."""
+    deadline = time.monotonic() + 300
+    while httpx.get(f"{server.url}/streams/pump", timeout=60).json()["pending"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    url = f"{server.url}/streams/pump/export?to=dirad"
+    return httpx.get(url, timeout=60).content
+
+
+def expected_state(n_requests: int) -> bytes:
+    """Return the state of a learner that was never interrupted."""
+    learner = StreamLearner(Specification.from_json(DESCRIBED))
+    for number in range(n_requests):
+        kind, body = request(number)
+        if kind == "labels":
+            record = records.late_labels([place_of(number - 1)], body["labels"])
+        else:
+            record = records.samples(np.array(body["rows"]), body["labels"])
+        learner.carry_out(number + 1, record.kind, record.payload)
+    return learner.state() or b""
+
+
+def killed_at_random(tmp_path, kills: int) -> None:
+    rng = np.random.default_rng(kills)
+    with serving(tmp_path / "store", "--max-pending", "1000000") as server:
+        assert httpx.put(f"{server.url}/streams/pump", json=DESCRIBED).status_code == 201
+        sender = Sender(server, 0)
+        sender.start()
+        for _ in range(kills):
+            time.sleep(float(rng.uniform(0.0, 1.5)))
+            server.restart()
+        time.sleep(1.0)
+        n_requests = sender.stop()
+        assert not sender.refused
+        found = httpx.get(f"{server.url}/streams/pump").json()
+        assert found["samples"] == place_of(n_requests)
+        assert n_requests > 10 * kills
+        assert state_of(server) == expected_state(n_requests)
+
+
+def test_killed_at_some_moments(tmp_path):
+    killed_at_random(tmp_path, kills=4)
+
+
+@pytest.mark.slow
+def test_killed_at_a_hundred_moments(tmp_path):
+    killed_at_random(tmp_path, kills=100)
+
+
+def test_ending_by_itself_leaves_nothing_to_repeat(tmp_path):
+    """A server that is told to end stores all states: the next one has nothing to learn again."""
+    with serving(tmp_path / "store") as server:
+        httpx.put(f"{server.url}/streams/pump", json=DESCRIBED)
+        sender = Sender(server, 0)
+        sender.start()
+        while sender.number < 60:
+            time.sleep(0.05)
+        sender.stop()
+        before = state_of(server)
+        assert server.stop() == 0
+        server.start()
+        assert httpx.get(f"{server.url}/streams/pump").json()["pending"] == 0
+        assert state_of(server) == before
+
+
+def test_learning_process_that_dies_is_started_again(tmp_path):
+    """Predictions go on meanwhile, and nothing is lost."""
+    with serving(tmp_path / "store") as server:
+        httpx.put(f"{server.url}/streams/pump", json=DESCRIBED)
+        sender = Sender(server, 0)
+        sender.start()
+        for _ in range(3):
+            time.sleep(1.0)
+            assert server.process is not None
+            for child in psutil.Process(server.process.pid).children(recursive=True):
+                if "spawn_main" in " ".join(child.cmdline()):
+                    child.kill()
+        n_requests = sender.stop()
+        assert state_of(server) == expected_state(n_requests)
