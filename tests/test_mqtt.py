@@ -152,7 +152,7 @@ def test_restarts_of_everything_lose_nothing_that_was_acknowledged(broker, tmp_p
         assert wait_for(client, 1000) == 1000
         assert sorted(ids_of(store)) == sorted(f"m{i}" for i in range(1000))
         reader.send_signal(signal.SIGTERM)
-        _, said = reader.communicate(timeout=20)
+        _, said = reader.communicate(timeout=120)
         assert reader.returncode == 130
         assert "stopped; " in said
         publisher.close()
@@ -188,7 +188,7 @@ def test_a_message_that_is_refused_ends_it_or_is_left_out(broker, tmp_path):
         for payload in ('{"u": 1, "id": 1}', "[2]", "no JSON", '{"v": 1}', '{"u": "x"}', "[3]"):
             publisher.last = publisher.mqtt.publish(TOPIC, payload, qos=1)
         publisher.wait()
-        _, said = reader.communicate(timeout=20)
+        _, said = reader.communicate(timeout=120)
         assert reader.returncode == 1
         assert "plant/pump: b'no JSON': the message is no JSON (--skip-bad" in said
         client = Client(server.url, "s")
@@ -196,7 +196,7 @@ def test_a_message_that_is_refused_ends_it_or_is_left_out(broker, tmp_path):
         reader = start_tail(broker, server, "--skip-bad")
         assert wait_for(client, 3) == 3
         reader.send_signal(signal.SIGTERM)
-        _, said = reader.communicate(timeout=20)
+        _, said = reader.communicate(timeout=120)
         assert "b'no JSON': the message is no JSON; the message is left out" in said
         assert "column 'u' is missing; the message is left out" in said
         publisher.close()

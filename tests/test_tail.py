@@ -368,7 +368,7 @@ def test_the_command_learns_labels_and_ends_cleanly(tmp_path, capfdbinary):
         )
         time.sleep(1.5)
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=120)
         assert process.returncode == 130
         assert "stopped; " in said
         assert json.loads((tmp_path / "other").read_text())["stream"] == "s"

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dirad.engine import threads_for
-from dirad.estimators.checks import checked_inputs, checked_labels, without_label
+from dirad.estimators.checks import checked_labels, without_label
 from dirad.estimators.stream_checks import (
     check_label_type,
     check_named,
@@ -18,15 +18,16 @@ from dirad.estimators.stream_checks import (
     chosen_settings,
     warn_of_late_labels,
 )
+from dirad.estimators.stream_estimator import StreamEstimator
 from dirad.estimators.stream_state import StreamAnswers, StreamState, with_late_labels
-from dirad.estimators.transaction import locked, transaction, writable_copy
+from dirad.estimators.transaction import locked, transaction
 from dirad.preval.choice import new_system
-from dirad.preval.events import Explanation, ModelEvent, Report
+from dirad.preval.events import Explanation
 
 MAX_PASSES = 200  # over the data, that `fit` makes for a paper model to become stable
 
 
-class PREVALClassifier(ClassifierMixin, BaseEstimator):
+class PREVALClassifier(ClassifierMixin, StreamEstimator):
     """A classifier for streams: it detects new tasks, and opens a model for each of them.
 
     No task labels are needed. Each model consists of a network that predicts the class (L0) and a
@@ -148,11 +149,6 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def __str__(self) -> str:
-        if not hasattr(self, "_stream"):
-            return repr(self)
-        return "\n".join([repr(self), *map(repr, self.models_)])
-
     # ---------------------------------------------------------------- learning
 
     def fit(self, X: Any, y: Any) -> "PREVALClassifier":
@@ -176,13 +172,8 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
             if state.system.settings.buffer_size or state.system.adapting is None:
                 break
             state.system.learn(X, codes, stop_when_stable=True)
-        state.system.finish(*state.waiting)
-        fresh._stream = state._replace(waiting=(X[:0], codes[:0]))
-        with locked(self):
-            vars(self).update(vars(fresh))
-            if not hasattr(fresh, "feature_names_in_"):
-                vars(self).pop("feature_names_in_", None)
-        return self
+        fresh._stream = state.finished()
+        return self._take(fresh)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> "PREVALClassifier":
         """Learn from the next samples of the stream.
@@ -240,23 +231,6 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         self._stream = state._replace(system=system, waiting=waiting)
         return late
 
-    def remove(self, model: int) -> "PREVALClassifier":
-        """Remove a model by its number; all others stay as they are."""
-        with locked(self):
-            system = self._state.system.working_copy()
-            system.remove(model, {"reason": "on request"})
-            self._stream = self._stream._replace(system=system)
-        return self
-
-    def finish(self) -> "PREVALClassifier":
-        """Finish the training of all models now, with the samples stored so far."""
-        with locked(self):
-            system = self._state.system.working_copy()
-            X, codes = self._stream.waiting
-            system.finish(X, codes)
-            self._stream = self._stream._replace(system=system, waiting=(X[:0], codes[:0]))
-        return self
-
     def _new_state(self, n_inputs: int, named: NDArray) -> StreamState:
         """Return the state of a stream that has not begun; the paper's models know all classes."""
         settings = chosen_settings(self)
@@ -267,12 +241,6 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         waiting = np.zeros((0, n_inputs)), np.zeros(0, np.int64)
         return StreamState(system, (), named[:0], waiting).with_labels(named)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_stream")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(writable_copy(state))
-
     # ---------------------------------------------------------------- answers
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -282,29 +250,6 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray:
         """Return the most probable class of each sample."""
         return self._answers.predict(self._checked(X))
-
-    def route(self, X: Any) -> NDArray[np.int64]:
-        """Return for each sample the number of the model that predicts it (`models_[i].number`)."""
-        return self._answers.route(self._checked(X))
-
-    def novelty(self, X: Any) -> NDArray[np.float64]:
-        """Return how unusual each sample is to the model that knows it best.
-
-        `default`: the logarithm of its prediction error, in standard deviations from the mean of
-        held-out samples. `paper`: the share of conflicted nodes.
-        """
-        return self._answers.novelty(self._checked(X))
-
-    def is_known(self, X: Any, false_alarms: float = 0.05) -> NDArray[np.bool_]:
-        """Return whether some model knows each sample.
-
-        `false_alarms` is the share of samples of known tasks that are called unknown. `paper`
-        compares the share of conflicted nodes with T_SV instead.
-        """
-        X = self._checked(X)
-        if not 0 < false_alarms < 1:
-            raise ValueError(f"false_alarms must be between 0 and 1, got {false_alarms!r}")
-        return self._answers.is_known(X, false_alarms)
 
     def explain(self, X: Any, y: Any = None) -> Explanation:
         """Return what kind of change a batch of samples shows, and why (`default`).
@@ -329,61 +274,11 @@ class PREVALClassifier(ClassifierMixin, BaseEstimator):
         state, codes = self._state.coded(y, missing)
         return StreamAnswers(state).explain(X, codes)
 
-    def conflicts(self, X: Any) -> NDArray[np.bool_]:
-        """Return which inputs contradict their prediction: (samples, features).
-
-        The prediction is by the model that the sample is routed to; an input that it does not
-        predict is never in conflict.
-        """
-        return self._answers.conflicts(self._checked(X))
-
     @property
     def _answers(self) -> StreamAnswers:
         return StreamAnswers(self._state)
-
-    def _checked(self, X: Any) -> NDArray:
-        check_is_fitted(self)
-        return checked_inputs(self, X, reset=False)
-
-    @property
-    def events_(self) -> list[ModelEvent]:
-        """The batches in which models were opened, became stable or were chosen, and the evidence.
-
-        A batch is `batch_size` samples, however the stream is divided into calls. The last 10,000
-        events are kept.
-        """
-        return list(self._state.system.journal.events)
-
-    @property
-    def reports_(self) -> list[Report]:
-        """The verdict on each batch (known, new or mixed) with its p-value.
-
-        The last 10,000 reports are kept.
-        """
-        return list(self._state.system.journal.reports)
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Number of samples so far, including those that wait for a whole batch."""
-        return self._state.n_samples
-
-    @property
-    def models_(self) -> list[Any]:
-        """The models, oldest first."""
-        return list(self._state.system.models)
-
-    @property
-    def n_parameters_(self) -> int:
-        """Number of numbers stored in all models."""
-        return self._state.system.n_parameters
 
     @property
     def classes_(self) -> NDArray:
         """All classes seen, sorted."""
         return self._state.classes
-
-    @property
-    def _state(self) -> StreamState:
-        """The last complete state."""
-        check_is_fitted(self)
-        return self._stream

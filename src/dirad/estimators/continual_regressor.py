@@ -4,12 +4,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dirad.engine import threads_for
-from dirad.estimators.checks import checked_inputs
 from dirad.estimators.number_stream import NumberAnswers, NumberStream
 from dirad.estimators.stream_checks import (
     checked_number_samples,
@@ -18,13 +17,14 @@ from dirad.estimators.stream_checks import (
     warn_of_late_labels,
     with_options,
 )
-from dirad.estimators.transaction import locked, transaction, writable_copy
-from dirad.preval.events import Explanation, ModelEvent, Report
+from dirad.estimators.stream_estimator import StreamEstimator
+from dirad.estimators.transaction import locked, transaction
+from dirad.preval.events import Explanation
 from dirad.preval.settings import REGRESSION
 from dirad.preval.system import System
 
 
-class PREVALRegressor(RegressorMixin, BaseEstimator):
+class PREVALRegressor(RegressorMixin, StreamEstimator):
     """A regressor for streams: it detects new rules, and opens a model for each of them.
 
     It works as `PREVALClassifier` does. Each model consists of a network that predicts the target
@@ -128,11 +128,6 @@ class PREVALRegressor(RegressorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def __str__(self) -> str:
-        if not hasattr(self, "_stream"):
-            return repr(self)
-        return "\n".join([repr(self), *map(repr, self.models_)])
-
     # ---------------------------------------------------------------- learning
 
     def fit(self, X: Any, y: Any) -> "PREVALRegressor":
@@ -147,11 +142,7 @@ class PREVALRegressor(RegressorMixin, BaseEstimator):
         if np.isnan(y).all():
             raise ValueError("Input y contains NaN alone: no sample has a target")
         fresh._stream = fresh._new_stream(X.shape[1]).learned(X, y).finished()
-        with locked(self):
-            vars(self).update(vars(fresh))
-            if not hasattr(fresh, "feature_names_in_"):
-                vars(self).pop("feature_names_in_", None)
-        return self
+        return self._take(fresh)
 
     def partial_fit(self, X: Any, y: Any = None) -> "PREVALRegressor":
         """Learn from the next samples of the stream.
@@ -187,32 +178,12 @@ class PREVALRegressor(RegressorMixin, BaseEstimator):
         warn_of_late_labels(late, len(numbers))
         return self
 
-    def remove(self, model: int) -> "PREVALRegressor":
-        """Remove a model by its number; all others stay as they are."""
-        with locked(self):
-            system = self._state.system.working_copy()
-            system.remove(model, {"reason": "on request"})
-            self._stream = self._stream._replace(system=system)
-        return self
-
-    def finish(self) -> "PREVALRegressor":
-        """Finish the training of all models now, with the samples stored so far."""
-        with locked(self):
-            self._stream = self._state.finished()
-        return self
-
     def _new_stream(self, n_inputs: int) -> NumberStream:
         """Return the state of a stream that has not begun."""
         seed = int(check_random_state(self.random_state).randint(2**31))
         settings, threads = with_options(self, REGRESSION), threads_for(self.n_jobs)
         system = System(n_inputs, 0, settings, seed=seed, threads=threads)
         return NumberStream(system, (np.zeros((0, n_inputs)), np.zeros(0)))
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_stream")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(writable_copy(state))
 
     # ---------------------------------------------------------------- answers
 
@@ -233,28 +204,6 @@ class PREVALRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
         return self._answers.predict_interval(X, coverage)
 
-    def route(self, X: Any) -> NDArray[np.int64]:
-        """Return for each sample the number of the model that predicts it (`models_[i].number`)."""
-        return self._answers.route(self._checked(X))
-
-    def novelty(self, X: Any) -> NDArray[np.float64]:
-        """Return how unusual the inputs of each sample are to the model that knows them best.
-
-        It is the logarithm of L1's prediction error, in standard deviations from the mean of
-        held-out samples.
-        """
-        return self._answers.novelty(self._checked(X))
-
-    def is_known(self, X: Any, false_alarms: float = 0.05) -> NDArray[np.bool_]:
-        """Return whether some model knows the inputs of each sample.
-
-        `false_alarms` is the share of samples with known inputs that are called unknown.
-        """
-        X = self._checked(X)
-        if not 0 < false_alarms < 1:
-            raise ValueError(f"false_alarms must be between 0 and 1, got {false_alarms!r}")
-        return self._answers.is_known(X, false_alarms)
-
     def explain(self, X: Any, y: Any = None) -> Explanation:
         """Return what kind of change a batch of samples shows, and why.
 
@@ -265,48 +214,6 @@ class PREVALRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return self._answers.explain(*checked_number_samples(self, X, y, self._state))
 
-    def conflicts(self, X: Any) -> NDArray[np.bool_]:
-        """Return which inputs contradict their prediction by L1: (samples, features)."""
-        return self._answers.conflicts(self._checked(X))
-
     @property
     def _answers(self) -> NumberAnswers:
         return NumberAnswers(self._state)
-
-    def _checked(self, X: Any) -> NDArray:
-        check_is_fitted(self)
-        return checked_inputs(self, X, reset=False)
-
-    @property
-    def events_(self) -> list[ModelEvent]:
-        """The batches in which models were opened, became stable or were chosen; the last 10,000.
-
-        A batch is `batch_size` samples, however the stream is divided into calls.
-        """
-        return list(self._state.system.journal.events)
-
-    @property
-    def reports_(self) -> list[Report]:
-        """The verdict on each batch (known, new or mixed) with its p-value; the last 10,000."""
-        return list(self._state.system.journal.reports)
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Number of samples so far, including those that wait for a whole batch."""
-        return self._state.n_samples
-
-    @property
-    def models_(self) -> list[Any]:
-        """The models, oldest first."""
-        return list(self._state.system.models)
-
-    @property
-    def n_parameters_(self) -> int:
-        """Number of numbers stored in all models."""
-        return self._state.system.n_parameters
-
-    @property
-    def _state(self) -> NumberStream:
-        """The last complete state."""
-        check_is_fitted(self)
-        return self._stream

@@ -1,11 +1,12 @@
 """The state of a stream whose targets are numbers, and how it answers."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.estimators.stream_state import clipped_inputs, learn_whole_batches, with_late_labels
+from dirad.estimators.stream_state import InputAnswers, learn_whole_batches, with_late_labels
 from dirad.preval.answers import Answers
 from dirad.preval.events import Explanation
 from dirad.preval.system import System
@@ -51,9 +52,11 @@ class NumberStream(NamedTuple):
         return NumberStream(system, (X[:0], y[:0]))
 
 
-class NumberAnswers(NamedTuple):
+@dataclass(frozen=True)
+class NumberAnswers(InputAnswers):
     """The answers of a system of models that predict numbers."""
 
+    estimator: ClassVar[str] = "PREVALRegressor"
     state: NumberStream
 
     def answer(self, X: NDArray) -> Answers:
@@ -74,28 +77,9 @@ class NumberAnswers(NamedTuple):
             return self.state.system.intervals(X, coverage)
         return np.tile(self._mean_waiting() + np.array([-np.inf, np.inf]), (len(X), 1))
 
-    def route(self, X: NDArray) -> NDArray[np.int64]:
-        """Return the number of the model that answers each sample."""
-        return self.state.system.answer(self._bounded(X)).route
-
-    def novelty(self, X: NDArray) -> NDArray[np.float64]:
-        """Return how novel each sample is to the model that knows it best."""
-        return self.state.system.novelty(self._bounded(X))
-
-    def is_known(self, X: NDArray, false_alarms: float) -> NDArray[np.bool_]:
-        """Return whether some model knows each sample, at this rate of false alarms."""
-        return self.state.system.is_known(self._bounded(X), false_alarms)
-
     def explain(self, X: NDArray, y: NDArray[np.float64]) -> Explanation:
         """Return what kind of change a batch of samples shows, and why."""
         return self.state.system.explain(self._bounded(X), y)
-
-    def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
-        """Return which inputs contradict the prediction by each sample's model."""
-        return self.state.system.conflicted_inputs(self._bounded(X))
-
-    def _bounded(self, X: NDArray) -> NDArray:
-        return clipped_inputs(self.state.system, X, "PREVALRegressor")
 
     def _mean_waiting(self) -> float:
         """Return the mean of the targets that wait for their batch: all that were seen."""

@@ -2,7 +2,8 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,12 @@ class StreamState(NamedTuple):
         system, waiting = learn_whole_batches(self.system, self.waiting, X, codes)
         return self._replace(system=system, waiting=waiting)
 
+    def finished(self) -> "StreamState":
+        """Return the state after the training of all models is finished."""
+        system, (X, codes) = self.system.working_copy(), self.waiting
+        system.finish(X, codes)
+        return self._replace(system=system, waiting=(X[:0], codes[:0]))
+
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return the probability of each class: (samples, classes)."""
         return self.by_class(self.system.answer(X).outputs)
@@ -74,9 +81,38 @@ class StreamState(NamedTuple):
         return result
 
 
-class StreamAnswers(NamedTuple):
-    """The answers of a system of models."""
+@dataclass(frozen=True)
+class InputAnswers:
+    """What a system of models says of inputs, whatever it predicts."""
 
+    estimator: ClassVar[str]  # the name for messages
+    state: Any
+
+    def route(self, X: NDArray) -> NDArray[np.int64]:
+        """Return the number of the model that answers each sample."""
+        return self.state.system.answer(self._bounded(X)).route
+
+    def novelty(self, X: NDArray) -> NDArray[np.float64]:
+        """Return how novel each sample is to the model that knows it best."""
+        return self.state.system.novelty(self._bounded(X))
+
+    def is_known(self, X: NDArray, false_alarms: float) -> NDArray[np.bool_]:
+        """Return whether some model knows each sample, at this rate of false alarms."""
+        return self.state.system.is_known(self._bounded(X), false_alarms)
+
+    def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
+        """Return which inputs contradict the prediction by each sample's model."""
+        return self.state.system.conflicted_inputs(self._bounded(X))
+
+    def _bounded(self, X: NDArray) -> NDArray:
+        return clipped_inputs(self.state.system, X, self.estimator)
+
+
+@dataclass(frozen=True)
+class StreamAnswers(InputAnswers):
+    """The answers of a system of models that predict classes."""
+
+    estimator: ClassVar[str] = "PREVALClassifier"
     state: StreamState
 
     @property
@@ -100,29 +136,10 @@ class StreamAnswers(NamedTuple):
             raise ValueError("no label was seen yet, so there is no class to predict")
         return self.state.classes[np.argmax(self.state.probabilities(X), axis=1)]
 
-    def route(self, X: NDArray) -> NDArray[np.int64]:
-        """Return the number of the model that answers each sample."""
-        return self.state.system.answer(self._bounded(X)).route
-
-    def novelty(self, X: NDArray) -> NDArray[np.float64]:
-        """Return how novel each sample is to the model that knows it best."""
-        return self.state.system.novelty(self._bounded(X))
-
-    def is_known(self, X: NDArray, false_alarms: float) -> NDArray[np.bool_]:
-        """Return whether some model knows each sample, at this rate of false alarms."""
-        return self.state.system.is_known(self._bounded(X), false_alarms)
-
     def explain(self, X: NDArray, codes: NDArray[np.int64]) -> Explanation:
         """Return what kind of change a batch of samples shows, and why."""
         assert isinstance(self.state.system, System)
         return self.state.system.explain(self._bounded(X), codes)
-
-    def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
-        """Return which inputs contradict the prediction by each sample's model."""
-        return self.state.system.conflicted_inputs(self._bounded(X))
-
-    def _bounded(self, X: NDArray) -> NDArray:
-        return clipped_inputs(self.state.system, X, "PREVALClassifier")
 
 
 def learn_whole_batches(
