@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from experiments.boards.build import HERE, SMALL, Row, Sizes, empty_sizes, image, sizes
 from experiments.boards.machines import Board
 
-KNOWN_LOOP = 2 * 10_000  # instructions between the two counts of the harness
+KNOWN_LOOP = 2 * 500_000  # instructions between the two counts of the harness
 SHIFT = 8  # an instruction takes 2^8 ns, several ticks of every timer
 LIMIT = 600  # seconds until a program is ended
 
