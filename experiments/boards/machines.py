@@ -1,6 +1,8 @@
 """The boards: which emulator, which compiler, where their memory is."""
 
 import shutil
+import subprocess
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -19,12 +21,16 @@ class Board(NamedTuple):
 
     @property
     def missing(self) -> list[str]:
-        """The programs that are not installed."""
-        return [name for name in self._programs if shutil.which(name) is None]
+        """The programs and the C library that are not installed."""
+        gcc = f"{self.compiler}gcc"
+        programs = (gcc, f"{self.compiler}size", self.emulator)
+        found = [name for name in programs if shutil.which(name) is None]
+        return found if found else self._missing_library(gcc)
 
-    @property
-    def _programs(self) -> tuple[str, ...]:
-        return f"{self.compiler}gcc", f"{self.compiler}size", self.emulator
+    def _missing_library(self, gcc: str) -> list[str]:
+        ask = [gcc, f"-print-file-name={self.libraries}"]
+        said = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+        return [] if Path(said).is_absolute() else [f"{self.libraries} of {gcc}"]
 
 
 def _arm(core: str, machine: str, flash: int, ram: int, *options: str) -> Board:

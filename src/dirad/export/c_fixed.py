@@ -18,9 +18,10 @@ from dirad.export.fixed_point import (
 )
 from dirad.program import OF_INPUT, Program, Transfer
 
-_RUN = """/* Inputs beyond their ranges may give sums that do not fit. These are added as unsigned numbers:
- * they wrap around, where a sum of signed ones would be undefined. Right shifts of negative numbers
- * must keep the sign, and conversions to signed types the bits, as with every common compiler. */
+_RUN = """/* Inputs beyond their ranges may give sums that do not fit. They are added as unsigned
+ * numbers and wrap around, where a sum of signed ones would be undefined. Right shifts of negative
+ * numbers must keep the sign, and conversions to signed types the bits, as every common compiler
+ * does it. */
 static inline int32_t {name}_shifted(int64_t value, int shift)
 {
     const uint64_t half = ((uint64_t)1 << shift) >> 1;
