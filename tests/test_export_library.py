@@ -258,6 +258,7 @@ def test_a_zip_file_holds_one_folder_and_is_always_the_same(tmp_path):
         write_library(made, tmp_path / name, "iris")
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.ZIP").read_bytes()
     with zipfile.ZipFile(tmp_path / "one.zip") as archive:
+        assert {entry.date_time[0] for entry in archive.infolist()} == {1980}
         assert {f"iris/{path}": text for path, text in made.items()} == {
             entry: archive.read(entry).decode() for entry in archive.namelist()
         }
