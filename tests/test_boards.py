@@ -62,20 +62,14 @@ def test_instructions_are_counted_one_by_one(board):
     assert most.most - least.most == pytest.approx(2 * 99_999, abs=1)
 
 
-def test_bytes_and_stack_are_those_of_the_model(board):
+def test_bytes_and_stack_are_those_of_the_model_in_every_run(board):
     X = np.array([[3, 4], [1, 1]], np.int32)
-    found = measure(board, _SUM, X, WORD)
+    found, again = (measure(board, _SUM, X, WORD) for _ in range(2))
+    assert found[1:] == again[1:]
     assert found.answers.ravel().tolist() == [3 + 4, 1 + 1 + 2]
     assert 200 + 30 <= found.flash <= 200 + 200  # the table and a little code
     assert 40 <= found.ram <= 48
     assert 160 <= found.stack <= 160 + 40
-
-
-def test_a_second_run_gives_the_same(board):
-    X = np.arange(100, dtype=np.int32).reshape(-1, 2)
-    one, other = (measure(board, _SUM, X, WORD) for _ in range(2))
-    assert one[1:] == other[1:]
-    assert np.array_equal(one.answers, other.answers)
 
 
 def test_a_program_that_crashes_is_reported(board):
@@ -100,8 +94,7 @@ def compare(board, kind, bits, n):
 
 
 @pytest.mark.parametrize(
-    ("kind", "bits"),
-    [("softmax", None), ("regressor", 32), ("two classes", None), ("two classes", 16)],
+    ("kind", "bits"), [("softmax", None), ("regressor", 32), ("two classes", 16)]
 )
 def test_a_board_gives_the_answers_of_the_host(board, kind, bits):
     found = compare(board, kind, bits, N_QUICK)

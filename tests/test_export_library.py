@@ -20,13 +20,7 @@ from dirad.export import to_arduino, to_c, to_zephyr, write_library
 from exported_models import line_with_name
 
 MAKERS = {"arduino": to_arduino, "zephyr": to_zephyr}
-KINDS = [
-    ("softmax", None),
-    ("softmax", 16),
-    ("columns", None),
-    ("columns", 32),
-    ("two classes", 16),
-]
+KINDS = [("softmax", 16), ("columns", None), ("two classes", 16), ("system", None)]
 STRICT = ["-Wall", "-Wextra", "-Werror"]
 NAMES = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\- ]{0,62}")  # of libraries, by Arduino's specification
 CATEGORIES = {
