@@ -11,7 +11,7 @@ from experiments.boards.machines import Board
 
 HERE = Path(__file__).parent
 SMALL = ("-Os", "-std=c99")
-OWN = ("-std=gnu99", "-Wall", "-Wextra", "-Werror", "-fno-tree-loop-distribute-patterns")
+OWN = ("-Os", "-std=gnu99", "-Wall", "-Wextra", "-Werror", "-fno-tree-loop-distribute-patterns")
 SECTIONS = ("-ffunction-sections", "-fdata-sections")
 EMPTY = """void answer(const void *x, void *out);
 void answer(const void *x, void *out) { (void)x; (void)out; }
@@ -41,17 +41,28 @@ def image(
     """
     (folder / "model.c").write_text(source)
     _write_memory(board, folder / "memory.ld")
-    gcc = f"{board.compiler}gcc"
-    common = [*board.options, *SECTIONS, f"--specs={board.libraries}"]
-    defined = [f"-DIN_BYTES={row.given}", f"-DOUT_BYTES={row.answer}"]
-    own = [*OWN, "-Os", *defined, f"-I{HERE}"]
-    _run([gcc, *common, *options, "-c", "model.c"], folder)
-    for name in ("harness.c", board.start):
-        _run([gcc, *common, *own, "-c", str(HERE / name)], folder)
-    objects = ["model.o", "harness.o", Path(board.start).with_suffix(".o").name]
+    _run([*_compiler(board), *options, "-c", "model.c"], folder)
+    for name, compiled in _harness(board, row).items():
+        (folder / name).write_bytes(compiled)
+    objects = ["model.o", *_harness(board, row)]
     linked = ["-nostartfiles", "-Wl,--gc-sections", "-Wl,-e,0", f"-T{HERE / 'board.ld'}", "-L."]
-    _run([gcc, *common, *linked, *objects, "-lm", "-o", "program.elf"], folder)
+    _run([*_compiler(board), *linked, *objects, "-lm", "-o", "program.elf"], folder)
     return folder / "program.elf"
+
+
+@cache
+def _harness(board: Board, row: Row) -> dict[str, bytes]:
+    """Return the object files of what is around a model, by their names."""
+    defined = [f"-DIN_BYTES={row.given}", f"-DOUT_BYTES={row.answer}"]
+    sources = [HERE / "harness.c", HERE / board.start]
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        _run([*_compiler(board), *OWN, *defined, f"-I{HERE}", "-c", *map(str, sources)], folder)
+        return {file.name: file.read_bytes() for file in sorted(folder.glob("*.o"))}
+
+
+def _compiler(board: Board) -> list[str]:
+    return [f"{board.compiler}gcc", *board.options, *SECTIONS, f"--specs={board.libraries}"]
 
 
 def sizes(board: Board, program: Path) -> Sizes:
