@@ -101,8 +101,7 @@ def export(
     from dirad.storage import read
 
     found = read(model)
-    if output is not None:
-        _check_place(output, to, model)
+    _check_place(output, to, model)
     require_begun(found, model)
     if any(one.phase != "stable" for one in getattr(found.model, "models_", ())):
         raise Usage(f"{model} is still learning: dirad learn {model} --finish finishes it")
@@ -111,8 +110,6 @@ def export(
     names = names_of(found, model)
     if names is not None:
         found.model.feature_names_in_ = np.array(names, object)
-    if output is None and to in NEEDS_OUTPUT:
-        raise Usage(f"--to {to} needs {NEEDS_OUTPUT[to]}")
     _check_c_options(found.model, to, c)
     _check_number(found.model, to, number)
     content, facts = _exported(found, model, to, number, c)
@@ -126,11 +123,15 @@ def export(
     findings.print()
 
 
-def _check_place(output: Path, to: Format, model: Path) -> None:
-    """Refuse an output that cannot be written, or that holds something else."""
+def _check_place(output: Path | None, to: Format, model: Path) -> None:
+    """Refuse an output that cannot be written or holds something else; require one of files."""
     from dirad.atomic import check_new_folder
     from dirad.export.library import is_zip
 
+    if output is None:
+        if to in NEEDS_OUTPUT:
+            raise Usage(f"--to {to} needs {NEEDS_OUTPUT[to]}")
+        return
     if to not in LIBRARIES or is_zip(output):
         check_output(output, model)
         return
