@@ -1,14 +1,14 @@
 """All benchmarks: `python benchmarks/run.py [PART ...]`; without an argument all of them.
 
-Parts: speed, roofline, timeline, model, size, serve. Speeds are ratios of things measured in turns
-within one run, on whatever machine this is.
+Parts: speed, roofline, timeline, model, size, boards, serve. Speeds are ratios of things measured
+in turns within one run, on whatever machine this is.
 """
 
 import sys
 
 from rich.console import Console
 
-PARTS = ("speed", "roofline", "timeline", "model", "size", "serve")
+PARTS = ("speed", "roofline", "timeline", "model", "size", "boards", "serve")
 
 
 def main(arguments: list[str]) -> int:
@@ -40,6 +40,10 @@ def main(arguments: list[str]) -> int:
         from export_size import main as export_sizes
 
         export_sizes([])
+    if "boards" in wanted:
+        from boards import main as board_table
+
+        board_table([])
     if "serve" in wanted:
         from serve import serve_table
 

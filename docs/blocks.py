@@ -6,10 +6,13 @@
 - ```` ```text ```` directly below a block is its output; `...` matches anything;
 - ```` ```{code-block} c ```` with `:caption: main.c` is a file of that name;
 - `<!-- not run: why -->` directly before a block keeps it from being run;
+- `<!-- needs: gcc, qemu-system-arm -->` directly before a block has it run only where these
+  programs are installed;
 - `<!-- files: flowers.csv, day1.csv -->` anywhere on the page creates sample files first.
 """
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +22,7 @@ CODE = re.compile(r"^\{code-block\}\s*(?P<language>\w+)$")
 CAPTION = re.compile(r"^:caption:\s*(?P<name>\S+)$", re.MULTILINE)
 OPTIONS = re.compile(r"\A(:\w+:.*\n)+\n?")
 NOT_RUN = re.compile(r"^<!-- not run: (?P<why>.+) -->$")
+NEEDS = re.compile(r"^<!-- needs: (?P<programs>.+) -->$")
 FILES = re.compile(r"^<!-- files: (?P<names>.+) -->$", re.MULTILINE)
 OUTPUT = "text"
 
@@ -37,11 +41,17 @@ class Block(NamedTuple):
     file: str | None = None  # the file that it is written to
     not_run: str | None = None  # why
     output: str | None = None  # expected output, if the page has one
+    needs: tuple[str, ...] = ()  # programs without which it is left out
 
     @property
     def place(self) -> str:
         """The page and line, in the form that editors understand."""
         return f"{self.page}:{self.line}"
+
+    @property
+    def missing(self) -> list[str]:
+        """The programs that it needs and that are not installed."""
+        return [program for program in self.needs if shutil.which(program) is None]
 
 
 def blocks(page: Path) -> list[Block]:
@@ -50,7 +60,7 @@ def blocks(page: Path) -> list[Block]:
     below = -1  # the line after the last block
     text = page.read_text(encoding="utf-8")
     for block, end, free_before in _fenced(page, text.splitlines()):
-        if block.language != OUTPUT or block.not_run:
+        if block.language != OUTPUT or block.not_run or block.file:
             result.append(block)
         elif result and free_before <= below:
             result[-1] = result[-1]._replace(output=block.text)
@@ -83,12 +93,20 @@ def _fenced(page: Path, lines: list[str]) -> Iterator[tuple[Block, int, int]]:
             raise PageError(f"{page}:{at + 1}: the block has no end")
         block = _block(page, at, opening["info"].strip(), lines[at + 1 : end])
         if block is not None:
-            said = NOT_RUN.match(lines[at - 1]) if at else None
             free = at
             while free and not lines[free - 1].strip():
                 free -= 1
-            yield block._replace(not_run=said["why"] if said else None), end + 1, free
+            yield _marked(block, lines[at - 1] if at else ""), end + 1, free
         at = end + 1
+
+
+def _marked(block: Block, before: str) -> Block:
+    """Return a block with what the line before it says."""
+    not_run, needs = NOT_RUN.match(before), NEEDS.match(before)
+    programs = needs["programs"].split(",") if needs else []
+    return block._replace(
+        not_run=not_run["why"] if not_run else None, needs=tuple(map(str.strip, programs))
+    )
 
 
 def _block(page: Path, at: int, info: str, inside: list[str]) -> Block | None:

@@ -77,7 +77,7 @@ def _run(page: Path, folder: Path) -> Iterator[tuple[Block, str]]:
     space: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.chdir(folder), _importing_from(folder):
         for block in blocks(page):
-            if block.not_run:
+            if block.not_run or block.missing:
                 continue
             if block.file is not None:
                 Path(block.file).write_text(block.text, encoding="utf-8")

@@ -47,6 +47,23 @@ def test_a_block_that_is_not_run_says_why(block):
     pytest.skip(block.not_run)
 
 
+NEEDING = [block for block in BLOCKS if block.needs]
+
+
+@pytest.mark.parametrize("block", NEEDING, ids=lambda block: f"{name_of(block.page)}:{block.line}")
+def test_a_block_is_left_out_only_where_programs_are_missing(block):
+    if block.missing:
+        pytest.skip(f"missing: {', '.join(block.missing)}")
+
+
+def test_a_block_that_needs_a_program_is_left_out_without_it(tmp_path):
+    page = tmp_path / "page.md"
+    for program, is_run in (("no-such-program, sh", False), ("sh", True)):
+        page.write_text(f"<!-- needs: {program} -->\n```sh\ntouch ran\n```\n")
+        run_page(page, tmp_path)
+        assert (tmp_path / "ran").exists() == is_run
+
+
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_links_lead_somewhere(page):
     targets = LINK.findall(page.read_text(encoding="utf-8"))

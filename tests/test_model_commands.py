@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 
 import numpy as np
 import pytest
@@ -234,6 +235,26 @@ def test_every_export_is_written(capfdbinary, flowers, tmp_path, to):
     assert json.loads(text)["Export"]["bytes"] == path.stat().st_size > 100
 
 
+@pytest.mark.parametrize("to", ["arduino", "zephyr"])
+@pytest.mark.parametrize("output", ["flowers", "flowers.zip"])
+def test_a_library_is_a_new_folder_or_a_zip_file(capfdbinary, flowers, tmp_path, to, output):
+    path = tmp_path / output
+    options = ("--to", to, "--name", "flowers", "--fixed", 16, "-o", path)
+    code, text, errors = run(capfdbinary, "export", flowers, *options, "--json")
+    assert code == 0, errors
+    found = json.loads(text)["Export"]
+    assert found["library"] == str(path)
+    assert 0 < found["largest error within the ranges"] < 0.1
+    if path.is_dir():
+        assert found["files"] == sum(one.is_file() for one in path.rglob("*"))
+        assert (path / "src" / "flowers.h").exists()
+        code, _, errors = run(capfdbinary, "export", flowers, *options)
+        assert code == 2
+        assert f"--output {path}: this folder is not empty: name a new one" in errors
+    else:
+        assert zipfile.is_zipfile(path)
+
+
 def test_fixed_point_states_its_error(capfdbinary, flowers, tmp_path):
     path = tmp_path / "fixed.h"
     code, text, _ = run(
@@ -320,6 +341,8 @@ def test_errors_name_file_column_and_option(capfdbinary, folder, flowers, plant,
         (("learn", plant, csv_file), 1, "sensor 0"),
         (("export", flowers, "--to", "rust"), 2, "--to"),
         (("export", flowers, "--to", "onnx"), 2, "--output"),
+        (("export", flowers, "--to", "arduino"), 2, "a new folder or a zip file"),
+        (("export", flowers, "--to", "zephyr", "-o", flowers), 2, "a file already"),
         (("export", flowers, "--to", "dot", "--fixed", "16"), 2, "--fixed"),
         (("report", flowers, "--shape", "3", "3"), 2, "--shape"),
         (("inspect", bad), 1, "bad.csv"),
@@ -504,6 +527,10 @@ def test_export_errors_name_the_option(capfdbinary, flowers, plant):
         ((plant, "--to", "c", "--fixed", "16"), "--fixed: a continual model can only be"),
         ((flowers, "--to", "c", "--name", "9 bad"), "--name: must be letters, digits and _"),
         ((flowers, "--to", "python", "--name", "good"), "--name is for C"),
+        (
+            (flowers, "--to", "arduino", "--name", "Arduino", "-o", "m.zip"),
+            "--to arduino: the name",
+        ),
         ((flowers, "--to", "c", "--low", "0"), "--low is for fixed point"),
         ((flowers, "--to", "onnx", "-o", "m.onnx", "--high", "9"), "--high is for fixed point"),
         ((flowers, "--to", "c", "--fixed", "16", "--low", "3"), "--low is 3, but --high is 1"),

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
@@ -40,6 +41,47 @@ def replacing(path: str | Path) -> Iterator[Path]:
             raise
     with suppress(OSError):  # some file systems cannot sync a folder
         _sync(target.parent)
+
+
+@contextmanager
+def new_folder(path: str | Path) -> Iterator[Path]:
+    """Give a folder beside `path` to fill; it becomes `path`, which must be new or empty.
+
+    Whatever happens, there is the whole folder or none.
+    """
+    target = check_new_folder(path)
+    with named(path):
+        prefix = f".{target.name[:SHORT]}."
+        part = Path(tempfile.mkdtemp(prefix=prefix, suffix=".part", dir=target.parent))
+    with named(path, part):
+        try:
+            yield part
+            for inside in (part, *part.rglob("*")):
+                with suppress(OSError):  # some file systems cannot sync a folder
+                    _sync(inside)
+            os.chmod(part, 0o777 & ~_mask())
+            with suppress(FileNotFoundError):
+                target.rmdir()
+            part.rename(target)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+    with suppress(OSError):
+        _sync(target.parent)
+
+
+def check_new_folder(path: str | Path) -> Path:
+    """Return where a new folder will be, symbolic links followed; refuse what holds something."""
+    target = Path(os.path.realpath(path))
+    if os.path.lexists(target) and not target.is_dir():
+        raise FileExistsError(errno.EEXIST, "there is a file already: name a new folder", str(path))
+    if target.is_dir() and os.listdir(target):
+        why = "this folder is not empty: name a new one"
+        raise FileExistsError(errno.EEXIST, why, str(path))
+    if not target.parent.is_dir():
+        why = f"there is no folder {Path(path).parent}"
+        raise FileNotFoundError(errno.ENOENT, why, str(path))
+    return target
 
 
 def destination(path: str | Path) -> Path:
@@ -101,9 +143,14 @@ def _permissions(path: Path) -> int:
     """Return those of the file that is replaced, else those of any new file."""
     if path.exists():
         return path.stat().st_mode & 0o777
+    return 0o666 & ~_mask()
+
+
+def _mask() -> int:
+    """Return the permissions that new files do not get."""
     mask = os.umask(0)
     os.umask(mask)
-    return 0o666 & ~mask
+    return mask
 
 
 # ------------------------------------------------------------------ one process at a time

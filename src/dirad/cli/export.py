@@ -1,4 +1,4 @@
-"""The command `dirad export`: a model as C, ONNX, a Python module, a formula or a drawing."""
+"""The command `dirad export`: a model as C, a library, ONNX, Python, a formula or a drawing."""
 
 import math
 from dataclasses import dataclass
@@ -26,9 +26,17 @@ L0_ALONE = (
     "The formula is that of L0 alone. The model's answers also depend on how well each mode of L1 "
     "predicts the inputs; c, onnx and python compute all of it."
 )
+NEEDS_OUTPUT = {
+    "onnx": "a file: --output model.onnx",
+    "arduino": "a new folder or a zip file: --output model.zip",
+    "zephyr": "a new folder or a zip file: --output model",
+}
 OF_ONE_NETWORK = ("formula", "dot", "svg")  # what shows only one of several networks
 
-Format = Literal["c", "onnx", "python", "formula", "dot", "svg"]
+LIBRARIES = ("arduino", "zephyr")  # several files
+IN_C = ("c", *LIBRARIES)
+
+Format = Literal["c", "arduino", "zephyr", "onnx", "python", "formula", "dot", "svg"]
 
 
 @Parameter(name="*")
@@ -62,6 +70,9 @@ def export(
 ) -> None:
     """Export a model for use without dirad: C, ONNX, a Python module, a formula or a drawing.
 
+    An Arduino library or a Zephyr module is C, with an example and what their build systems need;
+    PlatformIO takes both. It is written into a new folder, or into a zip file.
+
     C, ONNX and Python compute exactly what the model computes, including the scaling of inputs; so
     does the formula of a single network. For a continual model, the formula and the drawing show
     one of its L0 networks. Exported models predict and choose the model that answers; novelty is
@@ -70,6 +81,7 @@ def export(
     ```
     dirad export model.dirad --to c -o model.h            # C99, one header, no malloc
     dirad export model.dirad --to c --fixed 16 -o fixed.h # whole numbers only
+    dirad export model.dirad --to arduino -o model.zip    # or --to zephyr -o folder
     dirad export model.dirad --to onnx -o model.onnx
     dirad export model.dirad --to python -o standalone.py # imports only math
     dirad export model.dirad --to formula                 # LaTeX
@@ -79,18 +91,17 @@ def export(
     Parameters
     ----------
     to
-        The format: c, onnx, python, formula, dot or svg.
+        The format: c, arduino, zephyr, onnx, python, formula, dot or svg.
     output
-        The file to write [default: standard output; onnx needs a file].
+        The file to write [default: standard output; onnx needs a file, arduino and zephyr a new
+        folder or a zip file].
     number
         For the formula or drawing of a continual model: which of its models.
     """
-    from dirad.atomic import replacing
     from dirad.storage import read
 
     found = read(model)
-    if output is not None:
-        check_output(output, model)
+    _check_place(output, to, model)
     require_begun(found, model)
     if any(one.phase != "stable" for one in getattr(found.model, "models_", ())):
         raise Usage(f"{model} is still learning: dirad learn {model} --finish finishes it")
@@ -99,26 +110,54 @@ def export(
     names = names_of(found, model)
     if names is not None:
         found.model.feature_names_in_ = np.array(names, object)
-    if to == "onnx" and output is None:
-        raise Usage("--to onnx needs a file: --output model.onnx")
     _check_c_options(found.model, to, c)
     _check_number(found.model, to, number)
     content, facts = _exported(found, model, to, number, c)
     if output is None:
+        assert isinstance(content, bytes)
         raw_stdout().write(content)
         return
-    with replacing(output) as part:
-        part.write_bytes(content)
     findings = Findings(talk)
-    about = {"file": str(output), "bytes": len(content)} | facts
+    about = _written(content, output, c.name or "model") | facts
     findings.facts("Export", about, _notes(found, model, to, c))
     findings.print()
 
 
+def _check_place(output: Path | None, to: Format, model: Path) -> None:
+    """Refuse an output that cannot be written or holds something else; require one of files."""
+    from dirad.atomic import check_new_folder
+    from dirad.export.library import is_zip
+
+    if output is None:
+        if to in NEEDS_OUTPUT:
+            raise Usage(f"--to {to} needs {NEEDS_OUTPUT[to]}")
+        return
+    if to not in LIBRARIES or is_zip(output):
+        check_output(output, model)
+        return
+    try:
+        check_new_folder(output)
+    except OSError as error:
+        raise Usage(f"--output {output}: {error.strerror}") from None
+
+
+def _written(content: bytes | dict[str, str], output: Path, name: str) -> dict[str, Any]:
+    """Write a file, or the files of a library; return facts about them."""
+    from dirad.atomic import replacing
+    from dirad.export import write_library
+
+    if isinstance(content, bytes):
+        with replacing(output) as part:
+            part.write_bytes(content)
+        return {"file": str(output), "bytes": len(content)}
+    write_library(content, output, name)
+    return {"library": str(output), "files": len(content)}
+
+
 def _exported(
     found: "ModelFile", path: Path, to: Format, number: int | None, c: COptions
-) -> tuple[bytes, dict[str, Any]]:
-    """Return the content of the exported file, and facts about it."""
+) -> tuple[bytes | dict[str, str], dict[str, Any]]:
+    """Return the content of the exported file, or those of several, and facts about it."""
     from dirad import export as exports
     from dirad.export.onnx import onnx_ends
 
@@ -128,8 +167,9 @@ def _exported(
         fixed = exports.Fixed(c.fixed, *_ranges(found, path, c))
     facts: dict[str, Any] = {}
     try:
-        if to == "c":
-            content = exports.to_c(model, name=c.name or "model", fixed=fixed)
+        if to in IN_C:
+            makers = {"c": exports.to_c, "arduino": exports.to_arduino, "zephyr": exports.to_zephyr}
+            content = makers[to](model, name=c.name or "model", fixed=fixed)
             size = exports.c_size(model, fixed=fixed)
             facts = {"flash, bytes": size.flash, "RAM, bytes": size.ram}
             if fixed is not None:
@@ -173,7 +213,7 @@ def _check_c_options(model: Any, to: Format, c: COptions) -> None:
     """Refuse options of C and of fixed point where they have no meaning."""
     from dirad.export.c_source import NAMES, is_name
 
-    if to != "c":
+    if to not in IN_C:
         for option, value in (("--name", c.name), ("--fixed", c.fixed)):
             if value is not None:
                 raise Usage(f"{option} is for C, not for {to}")

@@ -18,10 +18,14 @@ from dirad.export.fixed_point import (
 )
 from dirad.program import OF_INPUT, Program, Transfer
 
-_RUN = """/* Right shifts of negative numbers must keep the sign, as with every common compiler. */
+_RUN = """/* Inputs beyond their ranges may give sums that do not fit. They are added as unsigned
+ * numbers and wrap around, where a sum of signed ones would be undefined. Right shifts of negative
+ * numbers must keep the sign, and conversions to signed types the bits, as every common compiler
+ * does it. */
 static inline int32_t {name}_shifted(int64_t value, int shift)
 {
-    return (int32_t)((value + (((int64_t)1 << shift) >> 1)) >> shift);
+    const uint64_t half = ((uint64_t)1 << shift) >> 1;
+    return (int32_t)((int64_t)((uint64_t)value + half) >> shift);
 }
 
 /* An input as the model takes it; what is beyond its range is taken as its end. */
@@ -45,13 +49,14 @@ typedef struct {
 static inline int32_t {name}_sum({name}_cursor *c)
 {
     const unsigned t = c->term++;
-    int64_t z = 0;
+    uint64_t z = 0;
     for (unsigned n = {name}_count[t]; n > 0; n--, c->edge++) {
         const unsigned s = {name}_source[c->edge];
-        z += (int64_t){name}_weight[c->edge] *
-             (s < {NAME}_N_INPUTS ? c->x[s] : c->v[s - {NAME}_N_INPUTS]);
+        const int32_t value = s < {NAME}_N_INPUTS ? c->x[s] : c->v[s - {NAME}_N_INPUTS];
+        z += (uint64_t)((int64_t){name}_weight[c->edge] * value);
     }
-    return {name}_shifted(z, {name}_shift[t]) + {name}_bias[t];
+    const int32_t scaled = {name}_shifted((int64_t)z, {name}_shift[t]);
+    return (int32_t)((uint32_t)scaled + (uint32_t){name}_bias[t]);
 }
 """
 

@@ -1,0 +1,126 @@
+"""Exported C on emulated boards: the host's answers, and counts that can be trusted."""
+
+import numpy as np
+import pytest
+
+from c_models import KINDS, STRICT, in_c, inputs, model, ranges
+from dirad.export import c_size
+from experiments.boards import BOARDS, host_answers, measure
+
+N_QUICK, N_ALL = 300, 10_000
+WORD = (1, np.int32)
+
+_SUM = """#include <stdint.h>
+void answer(const void *x, void *out);
+static const int32_t table[50] = { 1, 2, 3 };
+static int32_t calls[10];
+void answer(const void *x, void *out)
+{
+    const int32_t *given = x;
+    volatile int32_t copies[40];
+    for (int i = 0; i < 40; i++)
+        copies[i] = given[i % 2];
+    calls[given[0] & 7]++;
+    *(int32_t *)out = copies[0] + copies[39] + table[given[0] & 31];
+}
+"""
+_TURNS = """#include <stdint.h>
+void answer(const void *x, void *out);
+void answer(const void *x, void *out)
+{
+    uint32_t n = *(const uint32_t *)x;
+    *(uint32_t *)out = n;
+#ifdef __arm__
+    __asm__ volatile(".syntax unified\\n1: subs %0, %0, #1\\n bne 1b" : "+l"(n)::"cc");
+#else
+    __asm__ volatile("1: addi %0, %0, -1\\n bnez %0, 1b" : "+r"(n));
+#endif
+}
+"""
+_CRASHES = _TURNS[: _TURNS.index("#ifdef")] + "__builtin_trap(); }"
+
+
+@pytest.fixture(params=BOARDS)
+def board(request):
+    own = BOARDS[request.param]
+    if own.missing:
+        pytest.skip(f"missing: {', '.join(own.missing)}")
+    return own
+
+
+def floats(kind, n):
+    return inputs(kind)[:n]
+
+
+# ------------------------------------------------------------------ what is measured
+
+
+def test_instructions_are_counted_one_by_one(board):
+    turns = np.array([[1], [10], [100_000]], np.uint32)
+    least, most = (measure(board, _TURNS, X, WORD, options=("-Os",)) for X in (turns[:1], turns))
+    assert most.instructions - least.instructions == pytest.approx(2 * turns.mean() - 2, abs=0.5)
+    assert most.most - least.most == pytest.approx(2 * 99_999, abs=1)
+
+
+def test_bytes_and_stack_are_those_of_the_model_in_every_run(board):
+    X = np.array([[3, 4], [1, 1]], np.int32)
+    found, again = (measure(board, _SUM, X, WORD) for _ in range(2))
+    assert found[1:] == again[1:]
+    assert found.answers.ravel().tolist() == [3 + 4, 1 + 1 + 2]
+    assert 200 + 30 <= found.flash <= 200 + 200  # the table and a little code
+    assert 40 <= found.ram <= 48
+    assert 160 <= found.stack <= 160 + 40
+
+
+def test_a_program_that_crashes_is_reported(board):
+    with pytest.raises(RuntimeError, match=f"{board.core} failed"):
+        measure(board, _CRASHES, np.ones((1, 1), np.uint32), WORD)
+
+
+# ------------------------------------------------------------------ exports
+
+
+def compare(board, kind, bits, n):
+    """The answers on the board are the host's: bit for bit, or nearly so in float."""
+    own, X = in_c(kind, bits), floats(kind, n)
+    expected = host_answers(own.source, X, own.answer, files=own.files)
+    found = measure(board, own.source, X, own.answer, files=own.files, options=("-Os", *STRICT))
+    assert found.answers.shape == expected.shape == (len(X), own.answer[0])
+    if bits is None:
+        assert np.abs(found.answers - expected).max() < 1e-5 * max(1.0, np.abs(expected).max())
+    else:
+        assert np.array_equal(found.answers, expected)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits"), [("softmax", None), ("regressor", 32), ("two classes", 16)]
+)
+def test_a_board_gives_the_answers_of_the_host(board, kind, bits):
+    found = compare(board, kind, bits, N_QUICK)
+    size = c_size(model(kind), fixed=None if bits is None else ranges(kind, bits))
+    assert found.flash > size.flash
+    assert found.stack >= size.ram
+    if bits is not None:
+        assert found.ram == 0  # nothing but the stack
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bits", [None, 16, 32])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_board_gives_ten_thousand_answers_of_the_host(board, kind, bits):
+    compare(board, kind, bits, N_ALL)
+
+
+@pytest.mark.parametrize("kind", ["softmax", "regressor"])
+def test_wider_weights_need_what_is_said(kind):
+    board = BOARDS["m0"]
+    if board.missing:
+        pytest.skip(f"missing: {', '.join(board.missing)}")
+    flash, said = [], []
+    for bits in (16, 32):
+        own = in_c(kind, bits)
+        X = np.zeros((1, own.n_inputs), np.int32)
+        flash.append(measure(board, own.whole_source, X, own.answer, files=own.files).flash)
+        said.append(c_size(model(kind), fixed=ranges(kind, bits)).flash)
+    assert flash[1] - flash[0] == pytest.approx(said[1] - said[0], abs=8)  # alignment
