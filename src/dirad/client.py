@@ -242,7 +242,10 @@ class Client:
 
     def is_known(self, X: Any) -> NDArray[np.bool_]:
         """Return whether some model knows each row; 5 % of known ones are called unknown."""
-        return np.array(self._answers(X, "known"), np.bool_)
+        found = self._answers(X, "known")
+        if None in found:
+            raise ValueError("no model is calibrated yet, so that none can tell what it knows")
+        return np.array(found, np.bool_)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> NDArray[np.float64]:
         """Return for each row an interval that holds its number with this probability."""
