@@ -107,14 +107,19 @@ def test_alarms_are_signed_repeated_and_survive_a_restart(tmp_path):
         assert statuses.count(503) == 3
         assert not delivered(receiver, "/gone")
         assert not [one for one in receiver.calls if one[0] == "/elsewhere"]
+        until(lambda: waiting(feeder, receiver.url("/chat"))[0] == 0)
+        until(lambda: waiting(feeder, receiver.url("/moved")) == (1, "status 302"))
+        until(lambda: waiting(feeder, "http://127.0.0.1:9/")[1])
         listed = feeder.client.get("/streams/pump/hooks")
-        waiting = {one["url"]: one for one in listed.json()["hooks"]}
-        assert waiting[receiver.url("/moved")]["last_error"] == "status 302"
-        assert waiting["http://127.0.0.1:9/"]["waiting"] == 1
-        assert waiting[receiver.url("/chat")]["waiting"] == 0
         for answer in (created, chat, listed):
             assert SECRET not in answer.text
             assert "secret" not in answer.text
+
+
+def waiting(feeder, url):
+    """Return how many calls of a hook wait, and why."""
+    found = feeder.client.get("/streams/pump/hooks").json()["hooks"]
+    return next((one["waiting"], one["last_error"]) for one in found if one["url"] == url)
 
 
 def delivered(receiver, path):
