@@ -366,7 +366,10 @@ def test_the_command_learns_labels_and_ends_cleanly(tmp_path, capfdbinary):
         process = start_tail(
             path, server.url, "--state", str(tmp_path / "other"), "--delimiter", ";"
         )
-        time.sleep(1.5)
+        for _ in range(600):  # until it has begun
+            if (tmp_path / "other").exists():
+                break
+            time.sleep(0.1)
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=20)
         assert process.returncode == 130
