@@ -323,10 +323,10 @@ def test_killed_at_random_moments_nothing_is_lost_or_repeated(tmp_path):
         end = threading.Event()
         writing = threading.Thread(target=scribble, args=(writer, random.Random(1), end))
         writing.start()
-        for number in range(6):
+        for number in range(4):
             process = start_tail(path, server.url)
             time.sleep(0.8 + rng.random())
-            if number == 3:
+            if number == 2:
                 server.restart()
             process.send_signal(signal.SIGKILL)
             said += process.communicate()[1]
