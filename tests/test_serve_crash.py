@@ -96,7 +96,9 @@ def expected_state(n_requests: int) -> bytes:
 def killed_at_random(tmp_path, kills: int) -> None:
     rng = np.random.default_rng(kills)
     with serving(tmp_path / "store", "--max-pending", "1000000") as server:
-        assert httpx.put(f"{server.url}/streams/pump", json=DESCRIBED).status_code == 201
+        assert (
+            httpx.put(f"{server.url}/streams/pump", json=DESCRIBED, timeout=60).status_code == 201
+        )
         sender = Sender(server, 0)
         sender.start()
         for _ in range(kills):
@@ -105,7 +107,7 @@ def killed_at_random(tmp_path, kills: int) -> None:
         time.sleep(1.0)
         n_requests = sender.stop()
         assert not sender.refused
-        found = httpx.get(f"{server.url}/streams/pump").json()
+        found = httpx.get(f"{server.url}/streams/pump", timeout=60).json()
         assert found["samples"] == place_of(n_requests)
         assert n_requests > 10 * kills
         assert state_of(server) == expected_state(n_requests)
@@ -123,7 +125,7 @@ def test_killed_at_a_hundred_moments(tmp_path):
 def test_ending_by_itself_leaves_nothing_to_repeat(tmp_path):
     """A server that is told to end stores all states: the next one has nothing to learn again."""
     with serving(tmp_path / "store") as server:
-        httpx.put(f"{server.url}/streams/pump", json=DESCRIBED)
+        httpx.put(f"{server.url}/streams/pump", json=DESCRIBED, timeout=60)
         sender = Sender(server, 0)
         sender.start()
         while sender.number < 60:
@@ -132,14 +134,14 @@ def test_ending_by_itself_leaves_nothing_to_repeat(tmp_path):
         before = state_of(server)
         assert server.stop() == 0
         server.start()
-        assert httpx.get(f"{server.url}/streams/pump").json()["pending"] == 0
+        assert httpx.get(f"{server.url}/streams/pump", timeout=60).json()["pending"] == 0
         assert state_of(server) == before
 
 
 def test_learning_process_that_dies_is_started_again(tmp_path):
     """Predictions go on meanwhile, and nothing is lost."""
     with serving(tmp_path / "store") as server:
-        httpx.put(f"{server.url}/streams/pump", json=DESCRIBED)
+        httpx.put(f"{server.url}/streams/pump", json=DESCRIBED, timeout=60)
         sender = Sender(server, 0)
         sender.start()
         for _ in range(3):
