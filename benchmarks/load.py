@@ -59,10 +59,11 @@ class Connection:
             time.sleep(0.2)
 
 
-def latencies(port: int, path: str, seconds: float) -> list[float]:
+def latencies(port: int, path: str, seconds: float, body: bytes | None = None) -> list[float]:
     """Return the seconds of each of the predictions that one client got, one after another."""
     connection = Connection(port)
-    body = json.dumps({"rows": rows_of(0, 1)[0].tolist()}).encode()
+    if body is None:
+        body = json.dumps({"rows": rows_of(0, 1)[0].tolist()}).encode()
     found = []
     end = time.perf_counter() + seconds
     while (start := time.perf_counter()) < end:

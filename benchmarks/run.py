@@ -1,14 +1,14 @@
 """All benchmarks: `python benchmarks/run.py [PART ...]`; without an argument all of them.
 
-Parts: speed, roofline, timeline, model, size, boards, serve. Speeds are ratios of things measured
-in turns within one run, on whatever machine this is.
+Parts: speed, roofline, timeline, model, size, boards, serve, sizing. Speeds are ratios of things
+measured in turns within one run, on whatever machine this is.
 """
 
 import sys
 
 from rich.console import Console
 
-PARTS = ("speed", "roofline", "timeline", "model", "size", "boards", "serve")
+PARTS = ("speed", "roofline", "timeline", "model", "size", "boards", "serve", "sizing")
 
 
 def main(arguments: list[str]) -> int:
@@ -48,6 +48,10 @@ def main(arguments: list[str]) -> int:
         from serve import serve_table
 
         kept &= serve_table(console)
+    if "sizing" in wanted:
+        from sizing import sizing_table
+
+        sizing_table(console)
     return 0 if kept else 1
 
 

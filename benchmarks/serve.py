@@ -31,6 +31,7 @@ ROWS = 100_000  # learned for the comparison of speeds
 BATCH = 1_000  # rows of a request
 STREAMS = 50
 LONG_ROWS = 1_000_000
+MEMORY_SECONDS = 0.5  # between two looks at the memory
 PLAIN = Path(__file__).with_name("plain_service.py")
 FREE = ("--max-requests", "1000000")  # the rate is what is measured
 DESCRIBED = b'{"kind": "classifier", "columns": ["u", "v"]}'
@@ -61,7 +62,7 @@ def _ours(console: Console, folder: str) -> bool:
         wait_for(port)
         Connection(port).ask("PUT", "/streams/s0", DESCRIBED)
         slowdown = _answer_table(console, "dirad serve", port, OURS)
-        _wait_until_learned(port, ["s0"])
+        wait_until_learned(port, ["s0"])
         share = _learn_table(console, "dirad serve", port, OURS, _preval_seconds)
     return _judge(console, "99th percentile while learning", slowdown, MOST_SLOWDOWN) & _judge(
         console, "rows per second through HTTP", share, LEAST_SHARE, at_least=True
@@ -81,7 +82,7 @@ def _answer_table(console: Console, name: str, port: int, paths: Paths) -> float
     """Print the time of answers, idle and while learning; return by how much p99 is longer."""
     Connection(port).send(paths.samples, body_of(0, BATCH))
     if paths is OURS:
-        _wait_until_learned(port, ["s0"])
+        wait_until_learned(port, ["s0"])
     latencies(port, paths.predict, 2.0)  # everything is compiled and in memory
     idle, learning = [], []
     for _ in range(ROUNDS):
@@ -94,7 +95,7 @@ def _answer_table(console: Console, name: str, port: int, paths: Paths) -> float
         stop.set()
         feeder.join()
         if paths is OURS:
-            _wait_until_learned(port, ["s0"])
+            wait_until_learned(port, ["s0"])
     table = Table(
         "", "answers per second", "p50, ms", "p99, ms", title=f"{name}: one row, one client"
     )
@@ -119,7 +120,7 @@ def _learn_table(console: Console, name: str, port: int, paths: Paths, alone: An
         for body in bodies:
             connection.send(path, body)
         if paths is OURS:
-            _wait_until_learned(port, [f"speed{turn}"])
+            wait_until_learned(port, [f"speed{turn}"])
         http.append(ROWS / (time.perf_counter() - start))
         within.append(ROWS / alone())
     table = Table(
@@ -147,7 +148,8 @@ def _fit_seconds(model: Any) -> float:
     return time.perf_counter() - start
 
 
-def _wait_until_learned(port: int, names: list[str]) -> None:
+def wait_until_learned(port: int, names: list[str]) -> None:
+    """Wait until streams have learned all that they accepted."""
     connection = Connection(port)
     for name in names:
         while connection.read(f"/streams/{name}")["pending"]:
@@ -174,7 +176,7 @@ def long_table(console: Console) -> bool:
             for name in names:
                 Connection(port).read(f"/streams/{name}/models")
             answered = time.perf_counter() - start
-            _wait_until_learned(port, names)
+            wait_until_learned(port, names)
             learned = time.perf_counter() - start
             after = [
                 Connection(port).ask("GET", f"/streams/{one}/export?to=dirad") for one in names
@@ -182,7 +184,7 @@ def long_table(console: Console) -> bool:
     fifths = [np.median(part) for part in np.array_split(memory, 5)]
     title = f"dirad serve: {LONG_ROWS:,} rows in {STREAMS} streams, then kill -9"
     table = Table("", "", title=title)
-    table.add_row("memory by fifths of the rows, MB", "  ".join(f"{one:.0f}" for one in fifths))
+    table.add_row("memory by fifths of the time, MB", "  ".join(f"{one:.0f}" for one in fifths))
     table.add_row("store on disk, MB", f"{stored / 1e6:.0f}")
     table.add_row("restart until all streams answer, s", f"{answered:.1f}")
     table.add_row("restart until all is learned again, s", f"{learned:.1f}")
@@ -199,17 +201,20 @@ def _fill(port: int, names: list[str], pid: int) -> list[float]:
     for name in names:
         connection.ask("PUT", f"/streams/{name}", DESCRIBED)
     bodies = [body_of(part, BATCH) for part in range(20)]
-    memory = []
+    memory, start = [], time.perf_counter()
     for number in track(range(LONG_ROWS // BATCH), "Sending rows"):
         name = names[number % STREAMS]
         connection.send(f"/streams/{name}/samples", bodies[number // STREAMS % len(bodies)])
-        memory.append(_megabytes(pid))
-    _wait_until_learned(port, names)
-    memory.append(_megabytes(pid))
+        if time.perf_counter() > start + MEMORY_SECONDS * len(memory):
+            memory.append(megabytes(pid))
+    for name in names:  # rows are accepted faster than they are learned
+        while connection.read(f"/streams/{name}")["pending"]:
+            memory.append(megabytes(pid))
+            time.sleep(MEMORY_SECONDS)
     return memory
 
 
-def _megabytes(pid: int) -> float:
+def megabytes(pid: int) -> float:
     """Return the memory of a process and its children; pages that they share count once."""
     process = psutil.Process(pid)
     return sum(one.memory_full_info().pss for one in [process, *process.children(True)]) / 1e6

@@ -18,11 +18,16 @@ wheel=$(ls "$folder"/dist/dirad-*.whl)
 "$folder/venv/bin/dirad" serve --store "$folder/store" --port 0 2>"$folder/log" &
 server=$!
 trap 'kill "$server" 2>/dev/null || true' EXIT
-for _ in $(seq 60); do
+for _ in $(seq 300); do
     address=$(sed -n 's/.*at \(http:[^ ]*\).*/\1/p' "$folder/log")
-    [ -z "$address" ] || break
+    if [ -n "$address" ] || ! kill -0 "$server" 2>/dev/null; then break; fi
     sleep 1
 done
+if [ -z "$address" ]; then
+    echo "The service did not start:" >&2
+    cat "$folder/log" >&2
+    exit 1
+fi
 "$folder/venv/bin/python" "$here/deploy/healthy.py" "$address"
 kill "$server"
 wait "$server" || true

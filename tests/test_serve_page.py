@@ -194,6 +194,7 @@ def test_every_control(browser, service, way):
         browser.type(Keys.ARROW_DOWN, Keys.END, Keys.ENTER)
     browser.until(lambda: is_live(browser, "third"))
     assert not visible(browser, "#scores-card")
+    assert not visible(browser, "#drawing-legend")  # a detector has no network to draw
     assert_quiet(browser, service)
 
 

@@ -78,7 +78,7 @@ def test_a_folder_is_refused(tmp_path):
 
 
 def test_actors_and_the_node_of_the_front_are_killed_under_load(database, tmp_path):
-    run_with_kills(database, tmp_path, "short", n=40, kills=1)
+    run_with_kills(database, tmp_path, "short", n=24, kills=1)
 
 
 @pytest.mark.slow

@@ -323,10 +323,10 @@ def test_killed_at_random_moments_nothing_is_lost_or_repeated(tmp_path):
         end = threading.Event()
         writing = threading.Thread(target=scribble, args=(writer, random.Random(1), end))
         writing.start()
-        for number in range(6):
+        for number in range(4):
             process = start_tail(path, server.url)
             time.sleep(0.8 + rng.random())
-            if number == 3:
+            if number == 2:
                 server.restart()
             process.send_signal(signal.SIGKILL)
             said += process.communicate()[1]
@@ -366,7 +366,10 @@ def test_the_command_learns_labels_and_ends_cleanly(tmp_path, capfdbinary):
         process = start_tail(
             path, server.url, "--state", str(tmp_path / "other"), "--delimiter", ";"
         )
-        time.sleep(1.5)
+        for _ in range(600):  # until it has begun
+            if (tmp_path / "other").exists():
+                break
+            time.sleep(0.1)
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=120)
         assert process.returncode == 130

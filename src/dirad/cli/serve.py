@@ -39,6 +39,8 @@ class LimitOptions:
     """Rows of a stream that may wait to be learned; more are refused until some are learned."""
     max_requests: Annotated[float, Parameter(validator=Number(gt=0))] = 1000.0
     """Requests per second and token (or address, without tokens)."""
+    public_hooks: Annotated[bool, Parameter(negative="")] = False
+    """Let webhooks call public addresses alone, and nothing in the server's own network."""
 
 
 LIMITS = LimitOptions()
@@ -157,6 +159,7 @@ def _limits(options: LimitOptions) -> Any:
         options.max_streams,
         options.max_pending,
         options.max_requests,
+        options.public_hooks,
     )
 
 

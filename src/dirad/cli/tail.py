@@ -176,6 +176,8 @@ def _follow_file(
     with claimed(state):
         tail = CsvTail(client, path, state, naming, pace, options.delimiter)
         notice(talk, f"Following {path} for stream {client.stream} at {client.url}  (Ctrl-C ends)")
+        if not path.exists():
+            notice(talk, f"There is no {path} yet: waiting for it.")
         with _counted(tail):
             tail.run(options.once)
     notice(talk, f"{tail.sent:,} rows sent")

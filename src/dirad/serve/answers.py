@@ -55,8 +55,13 @@ class Answers:
         if not self.has_models:
             return unknown(len(X))
         with np.errstate(all="ignore"):
-            models, known = self._answers.route(X), self._answers.is_known(X, FALSE_ALARMS)
-        return {"models": models.tolist(), "known": known.tolist()}
+            return {"models": self._answers.route(X).tolist(), "known": self._known(X)}
+
+    def _known(self, X: NDArray[np.float64]) -> list[bool | None]:
+        """Return whether some model knows each row; None while no model can tell."""
+        if not self.system.calibrated:
+            return [None] * len(X)
+        return self._answers.is_known(X, FALSE_ALARMS).tolist()
 
     def predict(
         self,
@@ -73,7 +78,7 @@ class Answers:
             route, outputs, novelty = self._answers.answer(X)
             found: dict[str, Any] = {
                 "models": route.tolist(),
-                "known": self._answers.is_known(X, FALSE_ALARMS).tolist(),
+                "known": self._known(X),
                 "novelty": [finite(one) for one in novelty],
             }
             if self.can_predict and self.specification.kind == "classifier":

@@ -37,7 +37,7 @@ def create_app(service: Service, doorkeeper: Doorkeeper) -> Any:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        deliverer = hooks.Deliverer(service.store, metrics)
+        deliverer = hooks.Deliverer(service.store, metrics, service.limits.public_hooks)
         loop = asyncio.get_running_loop()
 
         def wake(*_: Any) -> None:
@@ -311,7 +311,8 @@ def _add_hooks(app: FastAPI, service: Service) -> None:
         token_of(request).require("admin", name)
         stream = service.stream(name).row.id
         obj = bodies.parsed_json(await read_body(request, service.limits.body))
-        return await run_in_threadpool(hooks.create_hook, service.store, stream, obj)
+        public_only = service.limits.public_hooks
+        return await run_in_threadpool(hooks.create_hook, service.store, stream, obj, public_only)
 
     @app.delete("/streams/{name}/hooks/{hook}", summary="Delete a webhook", status_code=204,
                 tags=["webhooks"])  # fmt: skip

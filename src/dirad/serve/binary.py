@@ -5,7 +5,7 @@ from typing import Any
 from dirad.serve.children import Answer
 from dirad.serve.specification import IDS, TARGET
 
-READER_MEMORY = 4 * 2**30  # bytes of address space for the process that reads binary bodies
+READER_MEMORY = 3 * 2**30  # bytes of address space, of which half is taken before any body is read
 MAX_TEXT = 64_000_000  # bytes of text that a binary body may unpack to
 
 

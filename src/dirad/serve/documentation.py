@@ -85,7 +85,8 @@ CREATE = _operation(
 SAMPLES = _operation(
     "The rows are on disk when the answer arrives, and are learned in order. For each row the "
     "answer has the model that it belongs to, and whether that model knows it, by what was learned "
-    "so far. A table (CSV, Arrow, Parquet) may have a column `label` and a column `id`.",
+    "so far (null: no model can tell yet). A table (CSV, Arrow, Parquet) may have a column `label` "
+    "and a column `id`.",
     _body(
         {"rows": _ROWS, "labels": _LABELS, "ids": _IDS},
         ["rows"],

@@ -107,11 +107,13 @@ class Engine:
 
     def drop(self, name: str) -> None:
         """Forget a stream."""
-        self._lane(name).drop(name)
+        with suppress(KeyError):
+            self._lane(name).drop(name)
 
     def accepted(self, row: journal.StreamRow) -> None:
-        """Take notice of new records of a stream."""
-        self._lane(row.name).accepted(row)
+        """Take notice of new records of a stream; it may have been deleted just now."""
+        with suppress(KeyError):
+            self._lane(row.name).accepted(row)
 
     def learned(self, name: str) -> Work:
         """Return how far the learning of a stream has come."""

@@ -8,11 +8,13 @@ import logging
 import time
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import httpx
 import sqlalchemy as sa
 
 from dirad.serve import schema
+from dirad.serve.addresses import check_literal, resolved
 from dirad.serve.errors import NotFound, Refused
 from dirad.serve.metrics import Metrics
 from dirad.serve.store import Store
@@ -28,7 +30,7 @@ AT_ONCE = 20  # deliveries
 log = logging.getLogger("dirad.serve")
 
 
-def create_hook(store: Store, stream: int, obj: Any) -> dict[str, Any]:
+def create_hook(store: Store, stream: int, obj: Any, public_only: bool = False) -> dict[str, Any]:
     """Store a hook that a client describes, and return it without its secret."""
     if not isinstance(obj, dict):
         raise Refused("a hook is described by an object with url, secret, events and format")
@@ -43,7 +45,7 @@ def create_hook(store: Store, stream: int, obj: Any) -> dict[str, Any]:
     secret = obj.get("secret")
     if not isinstance(secret, str) or not 16 <= len(secret) <= 200:
         raise Refused("secret must be a text of 16 to 200 characters, by which calls are signed")
-    values = {"stream": stream, "url": _checked_url(obj.get("url")), "secret": secret}
+    values = {"stream": stream, "url": _checked_url(obj.get("url"), public_only), "secret": secret}
     values |= {"kinds": json.dumps(kinds), "format": format, "created": time.time()}
     with store.changing() as connection:
         hooks = schema.hooks
@@ -94,7 +96,7 @@ def delete_hook(store: Store, stream: int, hook: int) -> None:
             raise NotFound(f"there is no hook {hook}")
 
 
-def _checked_url(url: Any) -> str:
+def _checked_url(url: Any, public_only: bool) -> str:
     try:
         parts = urlsplit(url) if isinstance(url, str) and len(url) <= 2000 else None
         valid = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -106,6 +108,10 @@ def _checked_url(url: Any) -> str:
         valid = False
     if not valid:
         raise Refused(f"url must be an http or https address, got {url!r:.80}")
+    try:
+        check_literal(urlsplit(url).hostname or "", public_only)
+    except ValueError as error:
+        raise Refused(f"url: {error}") from None
     return url
 
 
@@ -122,8 +128,8 @@ def signature(secret: str, at: int, body: bytes) -> str:
 class Deliverer:
     """A task that delivers what waits."""
 
-    def __init__(self, store: Store, metrics: Metrics) -> None:
-        self._store, self._metrics = store, metrics
+    def __init__(self, store: Store, metrics: Metrics, public_only: bool = False) -> None:
+        self._store, self._metrics, self._public_only = store, metrics, public_only
         self._done: set[tuple[int, int]] = set()  # delivered, while the store cannot be told
         self.wake = asyncio.Event()
 
@@ -170,7 +176,7 @@ class Deliverer:
         """Make one attempt."""
         error, place = None, (one.hook, one.number)
         if one.content is not None and place not in self._done:
-            error = await _call(client, one)
+            error = await _call(client, one, self._public_only)
             self._metrics.deliveries.labels("failed" if error else "delivered").inc()
         if error is None:
             self._done.add(place)
@@ -191,7 +197,7 @@ class Deliverer:
             connection.execute(d.update().where(here).values(**values))
 
 
-async def _call(client: httpx.AsyncClient, one: Any) -> str | None:
+async def _call(client: httpx.AsyncClient, one: Any, public_only: bool) -> str | None:
     """Call a hook; return what went wrong."""
     event = {"stream": one.name, **json.loads(one.content)}
     content = {"text": f"{one.name}: {event['text']}"} if one.format == "text" else event
@@ -202,11 +208,28 @@ async def _call(client: httpx.AsyncClient, one: Any) -> str | None:
         "X-Dirad-Signature": signature(one.secret, int(time.time()), body),
     }
     try:
-        async with (
-            asyncio.timeout(CALL_SECONDS),
-            client.stream("POST", one.url, content=body, headers=headers) as answer,
-        ):
+        async with asyncio.timeout(CALL_SECONDS):
+            request = client.build_request("POST", one.url, content=body, headers=headers)
+            await _check_and_pin(request, public_only)
+            answer = await client.send(request, stream=True)
+            await answer.aclose()
             status = answer.status_code
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         return f"{type(error).__name__}: {error}"[:200]
     return None if 200 <= status < 300 else f"status {status}"
+
+
+async def _check_and_pin(request: httpx.Request, public_only: bool) -> None:
+    """Let a request call the address that its host has now, if that is allowed.
+
+    Its headers, and the certificate that is asked for, remain those of the host. Where the
+    environment names a proxy, the proxy resolves names, and its rules count.
+    """
+    host = request.url.host
+    if getproxies().keys() & {"http", "https", "all"}:
+        check_literal(host, public_only)
+        return
+    port = request.url.port or (443 if request.url.scheme == "https" else 80)
+    address = await resolved(host, port, public_only)
+    request.extensions = {**request.extensions, "sni_hostname": host}
+    request.url = request.url.copy_with(host=address)

@@ -44,6 +44,7 @@ class Limits:
     streams: int = 200
     pending: int = 100_000  # rows of a stream that wait to be learned
     requests: float = 1000.0  # per second and token, or address where there are no tokens
+    public_hooks: bool = False  # may webhooks call public addresses alone?
     event_readers: int = 100  # open connections to /events
 
 

@@ -4,6 +4,7 @@ To bring a transaction to the disk takes milliseconds, whatever it holds: reques
 meanwhile share the next one.
 """
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from dirad.serve.store import Store
 
 MOST = 64  # requests in one transaction
 LOOK_SECONDS = 1.0  # between two looks at whether the store is back
+
+log = logging.getLogger("dirad.serve")
 
 
 class _Waiting(NamedTuple):
@@ -38,6 +41,7 @@ class Writer:
     def submit(self, stream: int, request: journal.Request) -> "Future[bytes]":
         """Add a request; the result is its answer, once it is on disk."""
         future: Future[bytes] = Future()
+        future.set_running_or_notify_cancel()  # a client that leaves cannot cancel it any more
         self._queue.put(_Waiting(stream, request, future))
         return future
 
@@ -78,9 +82,16 @@ class Writer:
                 one.future.set_exception(error)
             return True
         for one, (answer, stream) in zip(group, found, strict=True):
-            self._accepted(stream)
+            self._tell(stream)
             one.future.set_result(answer)
         return True
+
+    def _tell(self, stream: journal.StreamRow) -> None:
+        """Tell of a request that is on disk; whatever fails there, this thread goes on."""
+        try:
+            self._accepted(stream)
+        except Exception:
+            log.exception("stream %s: a request was accepted, and not noticed", stream.name)
 
     def _look(self) -> None:
         """Take notice of what was written although the store gave no answer."""
@@ -91,5 +102,5 @@ class Writer:
             return
         for stream in found:
             if stream.id in self._uncertain:
-                self._accepted(stream)
+                self._tell(stream)
         self._uncertain.clear()

@@ -68,4 +68,21 @@ def _template(name: str) -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
+    environment.filters["code_spans"] = code_spans
     return environment.get_template(name)
+
+
+def code_spans(text: str) -> Any:
+    """Return text as HTML in which what stands between backticks is code.
+
+    >>> print(code_spans("`a<b` or c"))
+    <code>a&lt;b</code> or c
+    """
+    from markupsafe import Markup, escape
+
+    parts = map(escape, text.split("`"))
+    marked = [
+        Markup("<code>{}</code>").format(one) if i % 2 else one for i, one in enumerate(parts)
+    ]
+    return Markup("").join(marked)

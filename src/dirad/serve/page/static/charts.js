@@ -22,7 +22,7 @@ function roundUp(value) {
 /** Draw the mean scores along the rows, with a line for each alarm. */
 function drawScores(place, { scores, measure }, rows, alarms) {
   if (!scores.length) {
-    place.replaceChildren(element("p", { class: "quiet" }, "Nothing to show yet: this needs rows with labels that come after the first model."));
+    place.replaceChildren(element("p", { class: "quiet" }, "Nothing to show yet: rows with labels are scored as they arrive, once there is a model."));
     return;
   }
   const width = Math.max(place.clientWidth, 240), top = 14, bottom = 150, height = 172;

@@ -8,7 +8,7 @@ const counted = (value, word) => [count(value), value === 1 ? word : `${word}s`]
 class Detail {
   constructor() {
     this.feed = new EventFeed(() => this.onnews());
-    this.drawing = new Drawing(byId("drawing"), byId("drawing-note"));
+    this.drawing = new Drawing(byId("drawing"), byId("drawing-note"), byId("drawing-legend"));
     this.name = null;
     this.onnews = () => {};
     byId("alarms-only").addEventListener("change", () => this.showEvents());
@@ -39,6 +39,7 @@ class Detail {
     this.feed.clear();
     this.drawing.clear();
     for (const id of ["scores", "timeline", "events", "timeline-legend", "facts"]) byId(id).replaceChildren();
+    byId("scores-card").hidden = stream.kind === "detector";
     byId("model").replaceChildren(element("option", { value: NEWEST }, "the newest"));
     byId("detail-kind").textContent = `${stream.kind} of ${plural(stream.columns.length, "column")}`;
     byId("detail-title").textContent = stream.name;
@@ -65,7 +66,6 @@ class Detail {
   redraw() {
     if (!this.history) return;
     const { alarms } = this.feed, { history, stream } = this;
-    byId("scores-card").hidden = stream.kind === "detector";
     setText(byId("scores-title"), history.measure === "accuracy" ? "Accuracy over time" : "Absolute error over time");
     drawScores(byId("scores"), history, stream.samples, alarms);
     drawTimeline(byId("timeline"), history.timeline, alarms);

@@ -42,9 +42,10 @@ function placesOf(network, width, height) {
 const shortened = (text, letters) => (text.length > letters ? `${text.slice(0, letters - 1)}…` : text);
 
 class Drawing {
-  constructor(place, note) {
+  constructor(place, note, legend) {
     this.place = place;
     this.note = note;
+    this.legend = legend;
     this.clear();
   }
 
@@ -52,6 +53,7 @@ class Drawing {
     this.key = "";
     this.known = null;  // the edges that were drawn before, of the same model
     this.place.replaceChildren();
+    this.legend.hidden = true;
     setText(this.note, "");
   }
 
@@ -90,6 +92,7 @@ class Drawing {
     }
     for (const node of network.nodes) root.append(...this.node(node, places.get(node.id), inputs, Math.floor(sideOf(width) / 6.5) - 2));
     this.place.replaceChildren(root);
+    this.legend.hidden = false;
   }
 
   node({ kind, name }, [x, y], inputs, letters) {

@@ -1,9 +1,7 @@
-"""A client of `dirad serve` that has the verbs of a scikit-learn estimator."""
+"""Client: a stream of a service with the verbs of a scikit-learn estimator."""
 
 import json
-import logging
 import math
-import random
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -13,33 +11,12 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-ROWS = 1000  # of a request, at most
-VALUES = 200_000  # of a request, at most: rows times columns
+from dirad.client.rows import ROWS, listed, parts_of, rows_of
+from dirad.client.tries import TRANSIENT, ClientError, Tries, detail_of
+
 REQUEST_SECONDS = 60.0  # that an answer may take
 QUIET_SECONDS = 45.0  # without a sign of life, after which a feed of events is opened again
-FIRST_WAIT, LONGEST_WAIT = 0.1, 10.0  # seconds between two tries, unless the server names them
-TRANSIENT = (429, 502, 503, 504, 507)  # statuses after which the same request may succeed
 EVENTS = 1000  # that an answer has at most
-
-log = logging.getLogger("dirad.client")
-
-
-class ClientError(Exception):
-    """A request that failed.
-
-    Attributes
-    ----------
-    status : int or None
-        The HTTP status; None if the server could not be reached.
-    detail : str
-        What the server says.
-    accepted : int
-        For `partial_fit`: how many rows, counted from the first, were accepted before.
-    """
-
-    def __init__(self, status: int | None, detail: str, accepted: int = 0) -> None:
-        super().__init__(detail if status is None else f"{detail} (status {status})")
-        self.status, self.detail, self.accepted = status, detail, accepted
 
 
 class Client:
@@ -169,11 +146,11 @@ class Client:
             Names this call: if it is repeated with the same key and rows within 24 hours, rows that
             were accepted already are not learned again.
         """
-        rows = self._rows(X)
-        labels, names = _listed(y, len(rows), "y"), _listed(ids, len(rows), "ids")
+        rows = rows_of(X, lambda: self.columns)
+        labels, names = listed(y, len(rows), "y"), listed(ids, len(rows), "ids")
         key = key or uuid.uuid4().hex
         numbers: list[int] = []
-        for number, part in enumerate(_parts(rows)):
+        for number, part in enumerate(parts_of(rows)):
             body: dict[str, Any] = {"rows": rows[part]}
             if labels is not None:
                 body["labels"] = labels[part]
@@ -190,8 +167,8 @@ class Client:
 
     def label(self, rows: Any, y: Any) -> "Client":
         """Add labels that arrived late, for rows by their numbers or by their ids."""
-        named = _listed(rows, None, "rows") or []
-        labels = _listed(y, len(named), "y")
+        named = listed(rows, None, "rows") or []
+        labels = listed(y, len(named), "y")
         by_id = bool(named) and isinstance(named[0], str)
         key = uuid.uuid4().hex
         for start in range(0, len(named), ROWS):
@@ -242,7 +219,10 @@ class Client:
 
     def is_known(self, X: Any) -> NDArray[np.bool_]:
         """Return whether some model knows each row; 5 % of known ones are called unknown."""
-        return np.array(self._answers(X, "known"), np.bool_)
+        found = self._answers(X, "known")
+        if None in found:
+            raise ValueError("no model is calibrated yet, so that none can tell what it knows")
+        return np.array(found, np.bool_)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> NDArray[np.float64]:
         """Return for each row an interval that holds its number with this probability."""
@@ -251,10 +231,10 @@ class Client:
 
     def explain(self, X: Any, y: Any = None) -> dict[str, Any]:
         """Return what kind of change the rows together show, which inputs show it, and a text."""
-        rows = self._rows(X)
+        rows = rows_of(X, lambda: self.columns)
         body: dict[str, Any] = {"rows": rows, "explain": True}
         if y is not None:
-            body["labels"] = _listed(y, len(rows), "y")
+            body["labels"] = listed(y, len(rows), "y")
         return self._ask("POST", self._path("/predict"), body)["explanation"]
 
     def export(self, to: str, number: int | None = None) -> bytes:
@@ -266,9 +246,9 @@ class Client:
         return [one for answer in self._predict(X, **asked) for one in _found(answer, what)]
 
     def _predict(self, X: Any, **asked: Any) -> list[dict[str, Any]]:
-        rows = self._rows(X)
+        rows = rows_of(X, lambda: self.columns)
         path = self._path("/predict")
-        return [self._ask("POST", path, {"rows": rows[part], **asked}) for part in _parts(rows)]
+        return [self._ask("POST", path, {"rows": rows[part], **asked}) for part in parts_of(rows)]
 
     # ---------------------------------------------------------------- events
 
@@ -313,7 +293,7 @@ class Client:
         with self._http.stream("GET", url, headers=headers, timeout=QUIET_SECONDS) as answer:
             if answer.status_code != 200:
                 answer.read()
-                raise ClientError(answer.status_code, _detail(answer))
+                raise ClientError(answer.status_code, detail_of(answer))
             yield None
             for line in answer.iter_lines():
                 if line.startswith("data:"):
@@ -356,11 +336,11 @@ class Client:
                 continue
             if answer.status_code in TRANSIENT:
                 after = answer.headers.get("Retry-After", "")
-                tries.wait(answer.status_code, _detail(answer), after)
+                tries.wait(answer.status_code, detail_of(answer), after)
             elif answer.is_success:
                 return answer
             else:
-                raise ClientError(answer.status_code, _detail(answer))
+                raise ClientError(answer.status_code, detail_of(answer))
 
     # ---------------------------------------------------------------- rows
 
@@ -372,92 +352,8 @@ class Client:
             self._columns = [one if isinstance(one, str) else one["name"] for one in found]
         return self._columns
 
-    def _rows(self, X: Any) -> list[list[Any]]:
-        """Return rows as plain lists; the columns of a data frame are found by name."""
-        if hasattr(X, "columns") and hasattr(X, "__getitem__"):
-            given = [str(name) for name in X.columns]
-            missing = [name for name in self.columns if name not in given]
-            unknown = [name for name in given if name not in self.columns]
-            if missing or unknown:
-                what = f"column {missing[0]!r} is missing" if missing else ""
-                raise ValueError(what or f"there is no column {unknown[0]!r} in the stream")
-            columns = [list(X[name]) for name in self.columns]
-            return [list(map(_plain, row)) for row in zip(*columns, strict=True)]
-        if isinstance(X, np.ndarray) and X.dtype.kind == "f" and np.isfinite(X).all():
-            rows = X.tolist()  # the usual case, made fast
-        else:
-            rows = [list(map(_plain, row)) if np.ndim(row) else row for row in X]
-        if not rows or not all(isinstance(row, list) for row in rows):
-            raise ValueError("X must have rows and columns: an array (samples, columns)")
-        return rows
-
-
-class Tries:
-    """The times at which a request is sent again."""
-
-    def __init__(self, patience: float | None) -> None:
-        self._end = math.inf if patience is None else time.monotonic() + patience
-        self._pause = FIRST_WAIT
-        self._is_told = False
-
-    def wait(self, status: int | None, detail: str, after: str = "") -> None:
-        """Wait before the next try, for as long as the server asks; fail if that is too late."""
-        pause = float(after) if after.isdecimal() else self._pause * random.uniform(0.5, 1.0)
-        if time.monotonic() + pause > self._end:
-            raise ClientError(status, detail)
-        if not self._is_told:
-            log.warning("%s; trying again", detail)
-            self._is_told = True
-        time.sleep(pause)
-        self._pause = min(2 * self._pause, LONGEST_WAIT)
-
-
-def _parts(rows: list[list[Any]]) -> list[slice]:
-    """Return the rows of each request.
-
-    >>> _parts([[0.0] * 100_000] * 5)
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
-    """
-    size = max(1, min(ROWS, VALUES // max(len(rows[0]), 1)))
-    return [slice(start, start + size) for start in range(0, len(rows), size)]
-
-
-def _listed(values: Any, n: int | None, what: str) -> list[Any] | None:
-    """Return labels, ids or numbers as a plain list."""
-    if values is None:
-        return None
-    if isinstance(values, np.ndarray):
-        values = np.ravel(values)
-    found = [_plain(one) for one in values]
-    if n is not None and len(found) != n:
-        raise ValueError(f"{what} has {len(found)} values, and there are {n} rows")
-    return found
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it; None where it is missing.
-
-    >>> _plain(np.int64(3)), _plain(float("nan")), _plain("a")
-    (3, None, 'a')
-    """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
-        return None
-    if isinstance(value, float) and math.isinf(value):
-        raise ValueError("a value is infinite")
-    return value if isinstance(value, int | float | str) else str(value)
-
 
 def _found(answer: dict[str, Any], what: str) -> list[Any]:
     if what not in answer:
         raise ValueError(f"the stream has no {what}: no label was learned yet, or it is a detector")
     return answer[what]
-
-
-def _detail(answer: Any) -> str:
-    """Return what the server says, whoever it is."""
-    try:
-        return str(answer.json()["detail"])
-    except (ValueError, KeyError, TypeError):
-        return answer.text[:200] or answer.reason_phrase
