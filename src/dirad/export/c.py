@@ -11,6 +11,7 @@ from dirad.export.c_fixed import fixed_parts
 from dirad.export.c_float import float_parts
 from dirad.export.c_source import CSize, Parts, check_name, header, size_of
 from dirad.export.exported import Estimator, Exported, exported
+from dirad.export.novelty import FALSE_ALARMS
 from dirad.export.fixed_point import Fixed, fixed_program
 from dirad.inference import Builder
 from dirad.preval.expert import Expert
@@ -20,7 +21,13 @@ LEAST_FLOAT = 1e-37  # smaller numbers are 0 in float
 FAR = 1e5  # spreads from 0 at which float resolves only a hundredth of a spread
 
 
-def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = None) -> str:
+def to_c(
+    model: Estimator,
+    *,
+    name: str = "model",
+    fixed: Fixed | int | None = None,
+    false_alarms: float = FALSE_ALARMS,
+) -> str:
     """Return a model as a C99 header that uses no memory but the stack.
 
     It defines ``<name>_predict(x, out)``, which writes the probability of each class or the value
@@ -36,7 +43,7 @@ def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = N
     model whose inputs float cannot distinguish at all is refused.
     """
     check_name(name)
-    whole = exported(model)
+    whole = exported(model, false_alarms)
     if fixed is None:
         _check_float(_network_programs(model, whole), _spreads(model))
     return header(whole, _parts(whole, fixed), name)

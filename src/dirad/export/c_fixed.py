@@ -129,7 +129,6 @@ def fixed_parts(whole: Exported, fixed: Fixed) -> Parts:
         tables=(*_tables(made, fixed.bits), *own_input_tables),
         functions=_functions(program, made, bool(whole.gaps)),
         copies=(_copies(program, made),),
-        scores=(),
     )
 
 
