@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 from dirad.estimators import PREVALClassifier
 from dirad.estimators.columns import encoding_of
 from dirad.export.c_fixed import fixed_parts
+from dirad.export.c_fixed_system import fixed_system_parts
 from dirad.export.c_float import float_parts
 from dirad.export.c_source import CSize, Parts, check_name, header, size_of
 from dirad.export.exported import Estimator, Exported, exported
-from dirad.export.novelty import FALSE_ALARMS
 from dirad.export.fixed_point import Fixed, fixed_program
+from dirad.export.fixed_system import fixed_model
+from dirad.export.novelty import FALSE_ALARMS
 from dirad.inference import Builder
 from dirad.preval.expert import Expert
 from dirad.program import OUTPUTS, Block, Program, Sums
@@ -115,4 +117,10 @@ def _as_fixed(fixed: Fixed | int) -> Fixed:
 
 
 def _parts(whole: Exported, fixed: Fixed | int | None) -> Parts:
-    return float_parts(whole) if fixed is None else fixed_parts(whole, _as_fixed(fixed))
+    if fixed is None:
+        return float_parts(whole)
+    chosen = _as_fixed(fixed)
+    if whole.scored:
+        models = [fixed_model(member.program, chosen) for member in whole.members]
+        return fixed_system_parts(whole, models, chosen)
+    return fixed_parts(whole, chosen)
