@@ -21,6 +21,10 @@ CLIPPED = (
     "Inputs of type float outside the ranges (those of the rows fitted to, or --low and --high) "
     "are clipped to them; their error may be larger."
 )
+NEAR_TIES = (
+    "A sample about which two models are nearly tied may go to the other one in fixed point."
+)
+LEARNS = "It contains dirad.h, which adapts the parameters."
 USELESS = 0.5  # error of a probability from which an answer says nothing
 L0_ALONE = (
     "The formula is that of L0 alone. The model's answers also depend on how well each mode of L1 "
@@ -45,6 +49,8 @@ class COptions:
     the data fitted to]."""
     high: float | None = None
     """In fixed point: upper end of the range [default: likewise]."""
+    learn: bool = False
+    """In C: the parameters of a single network can be adapted on the device, with dirad.h."""
 
 
 NO_C_OPTIONS = COptions()
@@ -57,6 +63,7 @@ def export(
     to: Format,
     output: OptionalOutputFile = None,
     number: int | None = None,
+    false_alarms: float | None = None,
     c: COptions = NO_C_OPTIONS,
     talk: Output = TALKATIVE,
 ) -> None:
@@ -64,8 +71,9 @@ def export(
 
     C, ONNX and Python compute exactly what the model computes, including the scaling of inputs; so
     does the formula of a single network. For a continual model, the formula and the drawing show
-    one of its L0 networks. Exported models predict and choose the model that answers; novelty is
-    only available in Python.
+    one of its L0 networks. An exported continual model predicts, chooses the model that answers,
+    and tells whether a sample is known, at the rate of false alarms that --false-alarms promises;
+    in C it also tests batches of a stream for a new task.
 
     ```
     dirad export model.dirad --to c -o model.h            # C99, one header, no malloc
@@ -84,6 +92,9 @@ def export(
         The file to write [default: standard output; onnx needs a file].
     number
         For the formula or drawing of a continual model: which of its models.
+    false_alarms
+        For C, ONNX and Python, of a continual model: the share of samples of known tasks that are
+        called unknown [default: 0.05].
     """
     from dirad.atomic import replacing
     from dirad.storage import read
@@ -103,7 +114,8 @@ def export(
         raise Usage("--to onnx needs a file: --output model.onnx")
     _check_c_options(found.model, to, c)
     _check_number(found.model, to, number)
-    content, facts = _exported(found, model, to, number, c)
+    _check_false_alarms(found.model, to, false_alarms)
+    content, facts = _exported(found, model, to, number, c, false_alarms)
     if output is None:
         raw_stdout().write(content)
         return
@@ -116,7 +128,12 @@ def export(
 
 
 def _exported(
-    found: "ModelFile", path: Path, to: Format, number: int | None, c: COptions
+    found: "ModelFile",
+    path: Path,
+    to: Format,
+    number: int | None,
+    c: COptions,
+    false_alarms: float | None,
 ) -> tuple[bytes, dict[str, Any]]:
     """Return the content of the exported file, and facts about it."""
     from dirad import export as exports
@@ -127,19 +144,22 @@ def _exported(
     if c.fixed is not None:
         fixed = exports.Fixed(c.fixed, *_ranges(found, path, c))
     facts: dict[str, Any] = {}
+    rate = {} if false_alarms is None else {"false_alarms": false_alarms}
     try:
-        if to == "c":
-            content = exports.to_c(model, name=c.name or "model", fixed=fixed)
+        if to == "c" and c.learn:
+            content = exports.to_c_learner(model, name=c.name or "model")
+        elif to == "c":
+            content = exports.to_c(model, name=c.name or "model", fixed=fixed, **rate)
             size = exports.c_size(model, fixed=fixed)
             facts = {"flash, bytes": size.flash, "RAM, bytes": size.ram}
-            if fixed is not None:
+            if fixed is not None and hasattr(model, "network_"):
                 facts[LARGEST_ERROR] = exports.fixed_bound(model, fixed)
                 _check_bound(model, facts[LARGEST_ERROR], c.fixed)
         elif to == "onnx":
-            content = exports.to_onnx(model)
+            content = exports.to_onnx(model, **rate)
             facts = onnx_ends(content)
         elif to == "python":
-            content = exports.to_python(model)
+            content = exports.to_python(model, **rate)
         elif to == "formula":
             content = exports.to_formula(model, number=number).latex() + "\n"
         else:
@@ -174,8 +194,8 @@ def _check_c_options(model: Any, to: Format, c: COptions) -> None:
     from dirad.export.c_source import NAMES, is_name
 
     if to != "c":
-        for option, value in (("--name", c.name), ("--fixed", c.fixed)):
-            if value is not None:
+        for option, value in (("--name", c.name), ("--fixed", c.fixed), ("--learn", c.learn)):
+            if value not in (None, False):
                 raise Usage(f"{option} is for C, not for {to}")
     if c.name is not None and not is_name(c.name):
         raise Usage(f"--name: must be {NAMES}, not {c.name!r}")
@@ -184,14 +204,23 @@ def _check_c_options(model: Any, to: Format, c: COptions) -> None:
             raise Usage(f"{option} is for fixed point, in C: it needs --fixed 16 or --fixed 32")
         if value is not None and not math.isfinite(value):
             raise Usage(f"{option}: must be a finite number, not {value}")
-    if c.fixed is not None and not hasattr(model, "network_"):
-        raise Usage(
-            "--fixed: a continual model can only be exported in floating point, because rounding "
-            "errors of fixed point could change which of its models answers"
-        )
+    if c.learn and c.fixed is not None:
+        raise Usage("--learn is for floating point: parameters of whole numbers do not adapt")
+    if c.learn and not hasattr(model, "network_"):
+        raise Usage("--learn is for a single network, not for a continual model")
     low, high = 0.0 if c.low is None else c.low, 1.0 if c.high is None else c.high
     if low > high:
         raise Usage(f"--low is {low:g}, but --high is {high:g}")
+
+
+def _check_false_alarms(model: Any, to: Format, false_alarms: float | None) -> None:
+    """Refuse a rate of false alarms where there is no novelty, or that is no rate."""
+    if false_alarms is None:
+        return
+    if to in OF_ONE_NETWORK or not hasattr(model, "models_"):
+        raise Usage("--false-alarms is for c, onnx and python, of a continual model")
+    if not 0 < false_alarms < 1:
+        raise Usage(f"--false-alarms: must be between 0 and 1, not {false_alarms:g}")
 
 
 def _check_bound(model: Any, bound: float, fixed: int | None) -> None:
@@ -235,4 +264,8 @@ def _notes(found: "ModelFile", path: Path, to: Format, c: COptions) -> str:
         notes.append(L0_ALONE)
     if c.fixed is not None:
         notes.append(CLIPPED)
+        if hasattr(found.model, "models_"):
+            notes.append(NEAR_TIES)
+    if c.learn:
+        notes.append(LEARNS)
     return " ".join(notes)

@@ -310,7 +310,8 @@ def _lines(step: Step, n_inputs: int) -> list[str]:
         case Logistic(term):
             return [f"*c.next++ = {{name}}_logistic({total}, {term.format.fraction});"]
         case Modulated(_, m, shift):
-            sigma = f"{{name}}_logistic({total}, {m.format.fraction}) - ((int32_t)1 << {MODULATION})"
+            one = f"((int32_t)1 << {MODULATION})"
+            sigma = f"{{name}}_logistic({total}, {m.format.fraction}) - {one}"
             product = f"{{name}}_shifted((int64_t)z * ({sigma}), {shift})"
             return [f"z = {total};", f"*c.next++ = {{name}}_clipped({product}, {{largest}});"]
         case MeanSquare(start, n, offset):

@@ -7,7 +7,14 @@ import numpy as np
 
 from dirad.export.c_source import ConstantTable, Parts, real, scratch, table, unsigned
 from dirad.export.c_system import SystemText, error_places, row_tables, system_source
-from dirad.export.c_watch import numbers, watch_bytes, watch_macros, watch_remark, watch_source, watch_tables
+from dirad.export.c_watch import (
+    numbers,
+    watch_bytes,
+    watch_macros,
+    watch_remark,
+    watch_source,
+    watch_tables,
+)
 from dirad.export.exported import Exported
 from dirad.program import Block, Pooling, Program, Sums, Transfer, stacked
 

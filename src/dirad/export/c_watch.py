@@ -52,7 +52,8 @@ _TIED = """
 _BETWEEN = {
     "float": """    return {name}_end[row] *
            (((float)low + (log_error - q[low]) / (q[high] - q[low])) / {half}.0f - 1.0f);""",
-    "int32_t": """    const int64_t part = (((int64_t)log_error - q[low]) << 16) / ((int64_t)q[high] - q[low]);
+    "int32_t": """    const int64_t gap = (int64_t)q[high] - q[low];
+    const int64_t part = (((int64_t)log_error - q[low]) << 16) / gap;
     return (int32_t)({name}_end[row] * (((int64_t)low << 16) + part - ((int64_t){half} << 16)) /
                      ((int64_t){half} << 16));""",
 }

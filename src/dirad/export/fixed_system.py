@@ -185,7 +185,7 @@ class _Conversion:
         self.inputs = [_input(*ends) for ends in fixed.ranges(program.n_inputs)]
         self.values = [_Value(own.fraction, 2.0 ** (LARGEST - own.fraction)) for own in self.inputs]
         self.steps: list[Step] = []
-        self.blocks = {first: step for first, step in program.numbered}
+        self.blocks = dict(program.numbered)
         self.start_of = [-1] * program.n_inputs + [
             first for first, step in program.numbered for _ in range(step.width)
         ]
@@ -218,16 +218,17 @@ class _Conversion:
         own = np.arange(first, first + n)
         if any(np.isin(own, result).any() for result in self.program.results.values()):
             return True
-        for later, step in self.program.numbered:
+        for step in self.program.steps:
             if isinstance(step, Pooling):
                 if set(step.sources) & set(own.tolist()):
                     return True
-            elif any(np.isin(sums.source, own).any() for sums in step.sums):
-                if not (step.transfer == Transfer.LOGARITHM and self._of_shares(later, step)):
-                    return True
+                continue
+            logarithms = step.transfer == Transfer.LOGARITHM and self._of_shares(step)
+            if not logarithms and any(np.isin(sums.source, own).any() for sums in step.sums):
+                return True
         return False
 
-    def _of_shares(self, first: int, block: Block) -> Pooling | None:
+    def _of_shares(self, block: Block) -> Pooling | None:
         """Return the softmax of which a block of logarithms takes plain sums of shares."""
         sums = block.first
         plain = not sums.bias.any() and (sums.weight == 1.0).all() and len(sums.source)
@@ -259,7 +260,7 @@ class _Conversion:
                 for node in nodes:
                     self._modulated(node)
             case Transfer.LOGARITHM:
-                self._logarithms(first, block, nodes)
+                self._logarithms(block, nodes)
             case _:
                 raise _refusal(block.transfer)
 
@@ -281,7 +282,7 @@ class _Conversion:
         self.values += [_Value(t.format.fraction, t.format.high) for t in terms]
 
     def _mean_square(self, term: Term) -> None:
-        """Add ln of a mean of squares; the tiny bias, which keeps it above 0, is a floor instead."""
+        """Add ln of a mean of squares; in place of the tiny bias it has a floor."""
         sources, weights = [s for s, _ in term.edges], [w for _, w in term.edges]
         start, n = sources[0], len(sources)
         if sources != list(range(start, start + n)) or len(set(weights)) != 1:
@@ -299,9 +300,9 @@ class _Conversion:
         self.steps.append(Modulated(z, m, have - fraction))
         self.values.append(_Value(fraction, bound))
 
-    def _logarithms(self, first: int, block: Block, nodes: Sequence[Node]) -> None:
+    def _logarithms(self, block: Block, nodes: Sequence[Node]) -> None:
         floors = [log_integer(max(math.log(node.constant), LEAST_LOG)) for node in nodes]
-        shares = self._of_shares(first, block)
+        shares = self._of_shares(block)
         if shares is not None:
             begin = self.start_of[int(block.first.source[0])]
             terms = tuple(_counted(node.terms[0]) for node in nodes)
