@@ -67,9 +67,9 @@ typedef struct {
 
 static inline int32_t {name}_sum({name}_cursor *c, int32_t limit)
 {
-    const unsigned t = c->term++;
+    const unsigned t = c->term++, end = c->edge + {name}_count[t];
     int64_t z = 0;
-    for (unsigned n = {name}_count[t]; n > 0; n--, c->edge++) {
+    for (; c->edge < end; c->edge++) {
         const unsigned s = {name}_source[c->edge];
         z += (int64_t){name}_weight[c->edge] *
              (s < {NAME}_N_INPUTS ? {name}_clipped(c->x[s], {largest})
