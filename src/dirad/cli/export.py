@@ -8,14 +8,23 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from cyclopts import Parameter
 
-from dirad.cli.app import TALKATIVE, Output, Usage, app, raw_stdout
-from dirad.cli.files import check_output, encoder_of, is_number, names_of, require_begun
-from dirad.cli.options import ModelPath, OptionalOutputFile
+from dirad.cli.app import TALKATIVE, Flag, Output, Usage, app, raw_stdout
+from dirad.cli.files import (
+    check_output,
+    encoder_of,
+    is_number,
+    names_of,
+    open_data,
+    require_begun,
+    rows_of,
+)
+from dirad.cli.options import DETECTED, ModelPath, OptionalOutputFile
 from dirad.cli.printing import Findings
 
 if TYPE_CHECKING:
     from dirad.storage import ModelFile
 
+REROUTED = "share of rows that another model answers"
 LARGEST_ERROR = "largest error within the ranges"
 CLIPPED = (
     "Inputs of type float outside the ranges (those of the rows fitted to, or --low and --high) "
@@ -49,11 +58,27 @@ class COptions:
     the data fitted to]."""
     high: float | None = None
     """In fixed point: upper end of the range [default: likewise]."""
-    learn: bool = False
+    learn: Flag = False
     """In C: the parameters of a single network can be adapted on the device, with dirad.h."""
 
 
 NO_C_OPTIONS = COptions()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class NoveltyOptions:
+    """Options for what a continual model calls new."""
+
+    false_alarms: float | None = None
+    """For C, ONNX and Python, of a continual model: the share of rows of known tasks that are
+    called unknown [default: 0.05]."""
+    calibrate: Path | None = None
+    """For C, of a continual model: a data file of known tasks that were not learned from. What is
+    usual is determined anew from its rows, as the exported model computes them."""
+
+
+NO_NOVELTY_OPTIONS = NoveltyOptions()
 
 
 @app.command
@@ -63,8 +88,8 @@ def export(
     to: Format,
     output: OptionalOutputFile = None,
     number: int | None = None,
-    false_alarms: float | None = None,
     c: COptions = NO_C_OPTIONS,
+    novelty: NoveltyOptions = NO_NOVELTY_OPTIONS,
     talk: Output = TALKATIVE,
 ) -> None:
     """Export a model for use without dirad: C, ONNX, a Python module, a formula or a drawing.
@@ -78,6 +103,7 @@ def export(
     ```
     dirad export model.dirad --to c -o model.h            # C99, one header, no malloc
     dirad export model.dirad --to c --fixed 16 -o fixed.h # whole numbers only
+    dirad export model.dirad --to c --learn -o learn.h    # adapts on the device
     dirad export model.dirad --to onnx -o model.onnx
     dirad export model.dirad --to python -o standalone.py # imports only math
     dirad export model.dirad --to formula                 # LaTeX
@@ -92,9 +118,6 @@ def export(
         The file to write [default: standard output; onnx needs a file].
     number
         For the formula or drawing of a continual model: which of its models.
-    false_alarms
-        For C, ONNX and Python, of a continual model: the share of samples of known tasks that are
-        called unknown [default: 0.05].
     """
     from dirad.atomic import replacing
     from dirad.storage import read
@@ -114,8 +137,8 @@ def export(
         raise Usage("--to onnx needs a file: --output model.onnx")
     _check_c_options(found.model, to, c)
     _check_number(found.model, to, number)
-    _check_false_alarms(found.model, to, false_alarms)
-    content, facts = _exported(found, model, to, number, c, false_alarms)
+    _check_novelty(found.model, to, novelty)
+    content, facts = _exported(found, model, to, number, c, novelty)
     if output is None:
         raw_stdout().write(content)
         return
@@ -133,7 +156,7 @@ def _exported(
     to: Format,
     number: int | None,
     c: COptions,
-    false_alarms: float | None,
+    novelty: NoveltyOptions,
 ) -> tuple[bytes, dict[str, Any]]:
     """Return the content of the exported file, and facts about it."""
     from dirad import export as exports
@@ -144,14 +167,19 @@ def _exported(
     if c.fixed is not None:
         fixed = exports.Fixed(c.fixed, *_ranges(found, path, c))
     facts: dict[str, Any] = {}
-    rate = {} if false_alarms is None else {"false_alarms": false_alarms}
+    rate = {} if novelty.false_alarms is None else {"false_alarms": novelty.false_alarms}
     try:
         if to == "c" and c.learn:
             content = exports.to_c_learner(model, name=c.name or "model")
         elif to == "c":
-            content = exports.to_c(model, name=c.name or "model", fixed=fixed, **rate)
+            X = _calibration(found, path, novelty)
+            content = exports.to_c(
+                model, name=c.name or "model", fixed=fixed, calibration=X, **rate
+            )
             size = exports.c_size(model, fixed=fixed)
             facts = {"flash, bytes": size.flash, "RAM, bytes": size.ram}
+            if fixed is not None and X is not None:
+                facts[REROUTED] = exports.rerouted_share(model, X, fixed)
             if fixed is not None and hasattr(model, "network_"):
                 facts[LARGEST_ERROR] = exports.fixed_bound(model, fixed)
                 _check_bound(model, facts[LARGEST_ERROR], c.fixed)
@@ -213,14 +241,23 @@ def _check_c_options(model: Any, to: Format, c: COptions) -> None:
         raise Usage(f"--low is {low:g}, but --high is {high:g}")
 
 
-def _check_false_alarms(model: Any, to: Format, false_alarms: float | None) -> None:
-    """Refuse a rate of false alarms where there is no novelty, or that is no rate."""
-    if false_alarms is None:
-        return
-    if to in OF_ONE_NETWORK or not hasattr(model, "models_"):
+def _calibration(found: "ModelFile", path: Path, novelty: NoveltyOptions) -> Any:
+    """Return the inputs of the rows by which the exported model is calibrated, if any are given."""
+    if novelty.calibrate is None:
+        return None
+    return rows_of(found, path, open_data(novelty.calibrate, DETECTED))[0]
+
+
+def _check_novelty(model: Any, to: Format, novelty: NoveltyOptions) -> None:
+    """Refuse options on novelty where there is none, and what is no rate."""
+    rate = novelty.false_alarms
+    known = hasattr(model, "models_")
+    if rate is not None and (to in OF_ONE_NETWORK or not known):
         raise Usage("--false-alarms is for c, onnx and python, of a continual model")
-    if not 0 < false_alarms < 1:
-        raise Usage(f"--false-alarms: must be between 0 and 1, not {false_alarms:g}")
+    if novelty.calibrate is not None and (to != "c" or not known):
+        raise Usage("--calibrate is for c, of a continual model")
+    if rate is not None and not 0 < rate < 1:
+        raise Usage(f"--false-alarms: must be between 0 and 1, not {rate:g}")
 
 
 def _check_bound(model: Any, bound: float, fixed: int | None) -> None:

@@ -5,6 +5,7 @@ rule. `limit` is the largest ln(error) that still counts as known at the promise
 alarms: the test of `Calibration.known`, solved for ln(error).
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from scipy.special import ndtri
 
 from dirad.preval.calibration import (
     MIN_DEGREES_OF_FREEDOM,
+    MIN_LOG_SCORE_STD,
+    MIN_TAIL_SAMPLES,
     TIE_TOLERANCE,
     Calibration,
     calibrate,
@@ -126,6 +129,41 @@ def recalibrated(
         deviation=rows_of(calibration.deviation, made.deviation),
         samples=rows_of(calibration.samples, made.samples),
     )
+
+
+def pooled_limits(
+    calibration: Calibration,
+    logs: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    false_alarms: float,
+) -> NDArray[np.float64]:
+    """Return limits of ln(error) that do not assume a distribution, where rows are small.
+
+    Rows with enough samples beyond the limit have one by their own ranks. Errors in smaller rows,
+    each standardized by the other samples of its row, are ranked together: of new samples, a share
+    of at most `false_alarms` lies beyond.
+    """
+    result = limits(calibration, false_alarms)
+    z = _standardized_by_others(logs, rows)
+    rank = math.ceil((len(z) + 1) * (1.0 - false_alarms))
+    if rank > len(z) or false_alarms * len(z) < MIN_TAIL_SAMPLES:
+        return result
+    pooled = calibration.mean + float(np.sort(z)[rank - 1]) * calibration.deviation
+    small = false_alarms * calibration.samples < MIN_TAIL_SAMPLES
+    small &= np.bincount(rows, minlength=len(result)) > 0
+    return np.where(small, pooled, result)
+
+
+def _standardized_by_others(
+    logs: NDArray[np.float64], rows: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return each value in deviations from the mean of the other values of its row."""
+    n = np.maximum(np.bincount(rows)[rows] - 1, 1)
+    centered = logs - (np.bincount(rows, logs) / np.maximum(np.bincount(rows), 1))[rows]
+    total, squares = np.bincount(rows, centered)[rows], np.bincount(rows, centered**2)[rows]
+    mean = (total - centered) / n
+    variance = np.maximum((squares - centered**2) / n - mean**2, MIN_LOG_SCORE_STD**2)
+    return (centered - mean) / np.sqrt(variance)
 
 
 def tied_scores(quantiles: NDArray, count: int) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dirad.export.exported import Exported
 from dirad.export.fixed_run import run, whole_inputs
 from dirad.export.fixed_system import LOG, FixedModel
-from dirad.export.novelty import novelty_scale, recalibrated
+from dirad.export.novelty import novelty_scale, pooled_limits, recalibrated
 from dirad.export.system import Model
 from dirad.inference import evaluate
 from dirad.preval.expert import Expert
@@ -74,6 +74,8 @@ def calibrated_by(
         own, by_class = route == i, model.evaluator.by_class
         groups = one.best[own] if by_class else np.zeros(own.sum(), np.int64)
         made = recalibrated(model.calibration, one.log_error[own], groups)
-        scale = novelty_scale(made, len(model.classes), whole.promise.sample, by_class=by_class)
-        members.append(member._replace(scale=scale))
+        rate = whole.promise.sample
+        scale = novelty_scale(made, len(model.classes), rate, by_class=by_class)
+        limit = pooled_limits(made, one.log_error[own], made.row[groups], rate)
+        members.append(member._replace(scale=scale._replace(limit=limit)))
     return whole._replace(members=tuple(members))
