@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from dirad.core.describe import summary
 from dirad.core.network import LINEAR, LOGISTIC, OUTPUT, SOFTMAX, TRANSFER, Network
-from dirad.core.order import LENGTH, build_plan
 from dirad.estimators import DIRADClassifier, DIRADRegressor
 from dirad.estimators.columns import column_names, encoding_of
 from dirad.estimators.constants import params_of
 from dirad.export.c_source import check_name, text
 from dirad.export.exported import Estimator, network_of, output_names
+from dirad.inference import levels
 from dirad.program import Transfer
 
 LARGEST = 2**15  # edges, units and inputs are numbered by 16 bits
@@ -160,21 +160,20 @@ def _unscale_outputs(
 
 def _in_order(network: Network, weight: NDArray, bias: NDArray) -> LearnerTables:
     """Return the tables, with units numbered in the order of computation."""
-    plan, n_inputs = build_plan(network), network.n_inputs
-    order = plan.order[: plan.status[LENGTH]]
+    n_inputs = network.n_inputs
+    order = np.concatenate(levels(network))
     place = np.full(len(network.units), -1)
     place[order] = np.arange(len(order))
-    edges = np.concatenate(
-        [plan.in_edge[plan.in_start[t] : plan.in_start[t + 1]] for t in _terms(order)]
-        or [np.zeros(0, np.int64)]
-    )
+    live = np.flatnonzero(network.edges["source"] >= 0)
+    term = network.edges["term"][live]
+    term = 2 * place[term // 2] + term % 2
+    edges = live[np.argsort(term, kind="stable")]
     source = network.edges["source"][edges]
     inside = source >= n_inputs
     source[inside] = n_inputs + place[source[inside] - n_inputs]
-    counts = [plan.in_start[t + 1] - plan.in_start[t] for t in _terms(order)]
     units = network.units[order]
     return LearnerTables(
-        start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        start=np.searchsorted(np.sort(term), np.arange(2 * len(order) + 1)),
         source=source,
         output=np.where(units["kind"] == OUTPUT, units["output"], -1),
         gain=units["gain"],
@@ -185,10 +184,6 @@ def _in_order(network: Network, weight: NDArray, bias: NDArray) -> LearnerTables
         offset=None,
         scale=None,
     )
-
-
-def _terms(order: NDArray[np.int64]) -> list[int]:
-    return [int(t) for u in order for t in (2 * u, 2 * u + 1)]
 
 
 def _plain(model: Estimator) -> bool:
