@@ -312,9 +312,7 @@ def near_promise(alarms: int, n: int, rate: float) -> bool:
 
 
 @needs_gcc
-@pytest.mark.parametrize(
-    ("kind", "bits"), [("system", 32), ("shared", 16), ("rivals", 32), ("alone", 16)]
-)
+@pytest.mark.parametrize(("kind", "bits"), [("system", 32), ("shared", 16), ("alone", 16)])
 def test_fixed_point_is_close(kind, bits, tmp_path):
     own, X = model(kind), inputs(kind)[::5]
     said = header_of(kind, tmp_path, *TRAPS, fixed=ranges(X, bits))(X)
@@ -434,7 +432,7 @@ _AS_FLOAT = """        for (int i = 0; i < MODEL_N_INPUTS; i += 2) {
 @pytest.mark.parametrize(
     ("kind", "fixed", "n"),
     [
-        ("shared", None, 2000),
+        ("alone", None, 2000),
         ("shared", 16, 2000),
         pytest.param("system", None, 1_000_000, marks=pytest.mark.slow),
         pytest.param("system", 16, 1_000_000, marks=pytest.mark.slow),
