@@ -287,6 +287,30 @@ def test_float_adapts_to_a_shifted_sensor(tmp_path):
     assert last.mean() > 0.9
 
 
+def test_samples_that_are_not_finite_are_left_out(tmp_path):
+    """Neither a missing input, nor one whose gradient overflows, changes what others teach."""
+    library = compiled(to_c_learner(fitted("binary")), tmp_path, "-DDIRAD_DOUBLE")
+    other = shutil.copy(tmp_path / "learn.so", tmp_path / "other.so")  # with its own parameters
+    X, y = samples("binary", 6)
+    bad = np.repeat(X[:1], 4, axis=0)
+    bad[0, 0], bad[1, 1], bad[2] = np.nan, np.inf, 1e308
+    found = []
+    for one, inputs, targets in (
+        (library, X, y),
+        (ctypes.CDLL(str(other)), np.r_[bad, X], np.r_[y[:3], [[np.nan]], y]),
+    ):
+        made, out = learner_tables(fitted("binary")), np.zeros(targets.shape)
+        parameters = np.zeros(len(made.weight) + len(made.bias))
+        arrays = [np.ascontiguousarray(a) for a in (inputs, targets)]
+        pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (*arrays, out, parameters)]
+        numbers = ctypes.c_long(len(inputs)), ctypes.c_long(len(inputs))
+        one.run.restype = ctypes.c_long
+        learned = one.run(*pointers, *numbers, ctypes.c_double(RATE), ctypes.c_double(DECAY))
+        assert learned == 6
+        found.append(parameters)
+    assert np.array_equal(*found)
+
+
 _HOSTILE = """#include <string.h>
 #include "model.h"
 int main(void)

@@ -72,8 +72,7 @@ static inline int32_t {name}_sum({name}_cursor *c, int32_t limit)
     for (; c->edge < end; c->edge++) {
         const unsigned s = {name}_source[c->edge];
         z += (int64_t){name}_weight[c->edge] *
-             (s < {NAME}_N_INPUTS ? {name}_clipped(c->x[s], {largest})
-                                  : c->v[s - {NAME}_N_INPUTS]);
+             (s < {NAME}_N_INPUTS ? c->x[s] : c->v[s - {NAME}_N_INPUTS]);
     }
     return {name}_clipped({name}_shifted(z, {name}_shift[t]) + {name}_bias[t], limit);
 }

@@ -44,7 +44,7 @@ def whole_inputs(inputs: tuple[Format, ...], X: NDArray) -> Whole:
 def run(model: FixedModel, X: Whole) -> Whole:
     """Return all values for integer inputs: (values, samples)."""
     values = np.zeros((model.n_values, len(X)), np.int64)
-    values[: model.n_inputs] = np.clip(X, -LARGEST_INTEGER, LARGEST_INTEGER).T
+    values[: model.n_inputs] = X.T
     place = model.n_inputs
     for step in model.steps:
         own = _computed(step, values)

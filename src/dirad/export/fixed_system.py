@@ -327,7 +327,11 @@ class _Conversion:
     def _term(
         self, term: Term, most: int = LARGEST, bits: int = LARGEST, farthest: float = FARTHEST
     ) -> FixedTerm:
-        """Return a sum in integers of so many bits, clipped if it lies farther than `farthest`."""
+        """Return a sum in integers of so many bits, clipped if it lies farther than `farthest`.
+
+        It has `SUM` bits if inputs have at most 30. Any input has at most 31, which makes it one
+        bit more: still no overflow.
+        """
         for source, _ in term.edges:
             if self.values[source].is_log:
                 raise ValueError("fixed point knows only logarithms of mean squared errors")
