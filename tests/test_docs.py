@@ -77,7 +77,14 @@ def test_every_picture_kept_is_shown():
 
 def test_tutorials_are_run():
     """Guards the tests above: a change of the marks must not leave all blocks out."""
-    for name in ("first-network", "stream", "microcontroller", "reading", "images"):
+    for name in (
+        "first-network",
+        "stream",
+        "microcontroller",
+        "device-learning",
+        "reading",
+        "images",
+    ):
         page = DOCS / "tutorials" / f"{name}.md"
         run = [block for block in BLOCKS if block.page == page and not block.not_run]
         assert sum(block.language == "python" for block in run) >= 3, name

@@ -164,7 +164,7 @@ def test_the_usage_at_the_top_works(kind, fixed, tmp_path):
     lines = ['#include "net.h"', "int main(void) {", "const int i = 0; const float value = 1;"]
     used = "(void)i; (void)value; (void)out; x[0] = 0;"
     used += " (void)k;" if kind != "regressor" else ""
-    used += " (void)m;" if kind == "system" else ""
+    used += " (void)m; (void)known; (void)z;" if kind == "system" else ""
     fill = "for (int j = 0; j < NET_N_INPUTS; j++) x[j] = 0;"
     built_and_run([*lines, calls[0], fill, *calls[1:], used, "return 0; }"], tmp_path)
 
@@ -182,7 +182,11 @@ def test_what_cannot_be_written_says_why():
     with pytest.raises(ValueError, match="16 or 32, got 8"):
         to_c(model("binary"), fixed=8)
     with pytest.raises(ValueError, match="PREVAL system"):
-        to_c(model("system"), fixed=16)
+        fixed_bound(model("system"), 16)
+    with pytest.raises(ValueError, match="the paper's models"):
+        to_c(model("paper system"), fixed=16)
+    with pytest.raises(ValueError, match="a single network has no novelty"):
+        to_c(model("binary"), calibration=inputs("binary"))
     with pytest.raises(ValueError, match="preset='paper'"):
         to_c(model("paper"), fixed=16)
     with pytest.raises(ValueError, match="low has 2 ends for 3 inputs"):

@@ -264,6 +264,32 @@ def test_fixed_point_states_its_error(capfdbinary, flowers, tmp_path):
     assert 0 < json.loads(text)["Export"]["largest error within the ranges"] < 0.1
 
 
+@pytest.mark.parametrize("fixed", [(), ("--fixed", 16), ("--fixed", 32)])
+def test_a_continual_model_is_exported_with_its_novelty(
+    capfdbinary, folder, plant, tmp_path, fixed
+):
+    path, given = tmp_path / "plant.h", ("--calibrate", folder / "day2.csv")
+    for more in ((), (*given, "--false-alarms", "0.02")):
+        arguments = (plant, "--to", "c", *fixed, *more, "-o", path, "--json")
+        code, text, errors = run(capfdbinary, "export", *arguments)
+        assert code == 0, errors
+        assert "int model_is_known(const" in path.read_text()
+        rate = "0.02f" if more else "0.05f"
+        assert f"#define MODEL_FALSE_ALARMS {rate}\n" in path.read_text()
+        share = json.loads(text)["Export"].get("share of rows that another model answers")
+        assert (share is not None) == bool(more and fixed)
+        assert share is None or share < 0.02
+
+
+def test_a_network_that_learns_is_exported(capfdbinary, flowers, tmp_path):
+    path = tmp_path / "learn.h"
+    arguments = (flowers, "--to", "c", "--learn", "--name", "flower", "-o", path)
+    code, _, errors = run(capfdbinary, "export", *arguments)
+    assert code == 0, errors
+    assert "static dirad_network flower =" in path.read_text()
+    assert "static inline int dirad_step(" in path.read_text()
+
+
 def test_an_exported_module_answers_like_the_model(capfdbinary, folder, flowers):
     code, text, _ = run(capfdbinary, "export", flowers, "--to", "python")
     assert code == 0
@@ -524,7 +550,16 @@ def test_export_errors_name_the_option(capfdbinary, flowers, plant):
         ((plant, "--to", "dot"), "--number: choose one of the models 0, 1"),
         ((plant, "--to", "svg", "--number", "7"), "--number 7: the models are 0, 1"),
         ((flowers, "--to", "svg", "--number", "0"), "--number"),
-        ((plant, "--to", "c", "--fixed", "16"), "--fixed: a continual model can only be"),
+        ((plant, "--to", "c", "--learn"), "--learn is for a single network"),
+        ((flowers, "--to", "c", "--learn", "--fixed", "16"), "--learn is for floating point"),
+        ((flowers, "--to", "python", "--learn"), "--learn is for C"),
+        ((plant, "--to", "c", "--false-alarms", "1"), "--false-alarms: must be between 0 and 1"),
+        ((plant, "--to", "dot", "--number", "0", "--false-alarms", "0.1"), "--false-alarms is"),
+        ((flowers, "--to", "c", "--false-alarms", "0.1"), "--false-alarms is for a continual model"),
+        (
+            (flowers, "--to", "c", "--calibrate", flowers),
+            "--calibrate is for a continual model, in C",
+        ),
         ((flowers, "--to", "c", "--name", "9 bad"), "--name: must be letters, digits and _"),
         ((flowers, "--to", "python", "--name", "good"), "--name is for C"),
         (

@@ -160,6 +160,11 @@ class Encoding:
         """The `Transfer` that makes each input of its column: (inputs,)."""
         return np.array([transfer for _, transfer, *_ in self._inputs])
 
+    @cached_property
+    def constants(self) -> NDArray[np.float64]:
+        """What fills a gap of each input, or the category that it equals: (inputs,)."""
+        return np.array([constant for _, _, constant, _ in self._inputs])
+
     @property
     def is_number(self) -> NDArray[np.bool_]:
         """Whether each input is the number of a column, and no indicator: (inputs,)."""
@@ -208,13 +213,14 @@ class Encoding:
         """Add the steps of the encoding to a program of the columns; return the inputs."""
         if self.is_identity:
             return builder.inputs
-        constants = np.array([constant for _, _, constant, _ in self._inputs])
         value = self.column.copy()
         for transfer in (Transfer.FILLED, Transfer.MISSING, Transfer.EQUALS):
             own = np.flatnonzero(self.transfer == transfer)
             if len(own):
                 source = builder.inputs.take(self.column[own])
-                value[own] = builder.block(transfer, source.sums, constant=constants[own]).value
+                value[own] = builder.block(
+                    transfer, source.sums, constant=self.constants[own]
+                ).value
         return plain(value)
 
     @cached_property

@@ -17,6 +17,8 @@ from scipy.sparse import csr_array
 
 LEAST_SUM = 1e-300  # the smallest sum that a share is taken of
 OUTPUTS, SCORE = "outputs", "score"  # names of results
+ERROR = "error"  # of the predictions, which is compared with what is usual
+OWN = "own"  # outputs of the model itself, without those of classes that it does not know
 
 
 class Transfer(StrEnum):

@@ -8,19 +8,32 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from cyclopts import Parameter
 
-from dirad.cli.app import TALKATIVE, Output, Usage, app, raw_stdout
-from dirad.cli.files import check_output, encoder_of, is_number, names_of, require_begun
-from dirad.cli.options import ModelPath, OptionalOutputFile
+from dirad.cli.app import TALKATIVE, Flag, Output, Usage, app, raw_stdout
+from dirad.cli.files import (
+    check_output,
+    encoder_of,
+    is_number,
+    names_of,
+    open_data,
+    require_begun,
+    rows_of,
+)
+from dirad.cli.options import DETECTED, ModelPath, OptionalOutputFile
 from dirad.cli.printing import Findings
 
 if TYPE_CHECKING:
     from dirad.storage import ModelFile
 
+REROUTED = "share of rows that another model answers"
 LARGEST_ERROR = "largest error within the ranges"
 CLIPPED = (
     "Inputs of type float outside the ranges (those of the rows fitted to, or --low and --high) "
     "are clipped to them; their error may be larger."
 )
+NEAR_TIES = (
+    "A sample about which two models are nearly tied may go to the other one in fixed point."
+)
+LEARNS = "It contains dirad.h, which adapts the parameters."
 USELESS = 0.5  # error of a probability from which an answer says nothing
 L0_ALONE = (
     "The formula is that of L0 alone. The model's answers also depend on how well each mode of L1 "
@@ -53,9 +66,27 @@ class COptions:
     the data fitted to]."""
     high: float | None = None
     """In fixed point: upper end of the range [default: likewise]."""
+    learn: Flag = False
+    """In C: the parameters of a single network can be adapted on the device, with dirad.h."""
 
 
 NO_C_OPTIONS = COptions()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class NoveltyOptions:
+    """Options for what a continual model calls new."""
+
+    false_alarms: float | None = None
+    """For C, ONNX and Python, of a continual model: the share of rows of known tasks that are
+    called unknown [default: 0.05]."""
+    calibrate: Path | None = None
+    """For C, of a continual model: a data file of known tasks that were not learned from. What is
+    usual is determined anew from its rows, as the exported model computes them."""
+
+
+NO_NOVELTY_OPTIONS = NoveltyOptions()
 
 
 @app.command
@@ -66,6 +97,7 @@ def export(
     output: OptionalOutputFile = None,
     number: int | None = None,
     c: COptions = NO_C_OPTIONS,
+    novelty: NoveltyOptions = NO_NOVELTY_OPTIONS,
     talk: Output = TALKATIVE,
 ) -> None:
     """Export a model for use without dirad: C, ONNX, a Python module, a formula or a drawing.
@@ -75,12 +107,14 @@ def export(
 
     C, ONNX and Python compute exactly what the model computes, including the scaling of inputs; so
     does the formula of a single network. For a continual model, the formula and the drawing show
-    one of its L0 networks. Exported models predict and choose the model that answers; novelty is
-    only available in Python.
+    one of its L0 networks. An exported continual model predicts, chooses the model that answers,
+    and tells whether a sample is known, at the rate of false alarms that --false-alarms promises;
+    in C it also tests batches of a stream for a new task.
 
     ```
     dirad export model.dirad --to c -o model.h            # C99, one header, no malloc
     dirad export model.dirad --to c --fixed 16 -o fixed.h # whole numbers only
+    dirad export model.dirad --to c --learn -o learn.h    # adapts on the device
     dirad export model.dirad --to arduino -o model.zip    # or --to zephyr -o folder
     dirad export model.dirad --to onnx -o model.onnx
     dirad export model.dirad --to python -o standalone.py # imports only math
@@ -112,7 +146,8 @@ def export(
         found.model.feature_names_in_ = np.array(names, object)
     _check_c_options(found.model, to, c)
     _check_number(found.model, to, number)
-    content, facts = _exported(found, model, to, number, c)
+    _check_novelty(found.model, to, novelty)
+    content, facts = _exported(found, model, to, number, c, novelty)
     if output is None:
         assert isinstance(content, bytes)
         raw_stdout().write(content)
@@ -155,7 +190,12 @@ def _written(content: bytes | dict[str, str], output: Path, name: str) -> dict[s
 
 
 def _exported(
-    found: "ModelFile", path: Path, to: Format, number: int | None, c: COptions
+    found: "ModelFile",
+    path: Path,
+    to: Format,
+    number: int | None,
+    c: COptions,
+    novelty: NoveltyOptions,
 ) -> tuple[bytes | dict[str, str], dict[str, Any]]:
     """Return the content of the exported file, or those of several, and facts about it."""
     from dirad import export as exports
@@ -166,20 +206,26 @@ def _exported(
     if c.fixed is not None:
         fixed = exports.Fixed(c.fixed, *_ranges(found, path, c))
     facts: dict[str, Any] = {}
+    rate = {} if novelty.false_alarms is None else {"false_alarms": novelty.false_alarms}
     try:
-        if to in IN_C:
+        if to == "c" and c.learn:
+            content = exports.to_c_learner(model, name=c.name or "model")
+        elif to in IN_C:
             makers = {"c": exports.to_c, "arduino": exports.to_arduino, "zephyr": exports.to_zephyr}
-            content = makers[to](model, name=c.name or "model", fixed=fixed)
+            X = _calibration(found, path, novelty)
+            content = makers[to](model, name=c.name or "model", fixed=fixed, calibration=X, **rate)
             size = exports.c_size(model, fixed=fixed)
             facts = {"flash, bytes": size.flash, "RAM, bytes": size.ram}
-            if fixed is not None:
+            if fixed is not None and X is not None:
+                facts[REROUTED] = exports.rerouted_share(model, X, fixed)
+            if fixed is not None and hasattr(model, "network_"):
                 facts[LARGEST_ERROR] = exports.fixed_bound(model, fixed)
                 _check_bound(model, facts[LARGEST_ERROR], c.fixed)
         elif to == "onnx":
-            content = exports.to_onnx(model)
+            content = exports.to_onnx(model, **rate)
             facts = onnx_ends(content)
         elif to == "python":
-            content = exports.to_python(model)
+            content = exports.to_python(model, **rate)
         elif to == "formula":
             content = exports.to_formula(model, number=number).latex() + "\n"
         else:
@@ -213,6 +259,8 @@ def _check_c_options(model: Any, to: Format, c: COptions) -> None:
     """Refuse options of C and of fixed point where they have no meaning."""
     from dirad.export.c_source import NAMES, is_name
 
+    if c.learn and to != "c":
+        raise Usage(f"--learn is for --to c, not for {to}")
     if to not in IN_C:
         for option, value in (("--name", c.name), ("--fixed", c.fixed)):
             if value is not None:
@@ -224,14 +272,34 @@ def _check_c_options(model: Any, to: Format, c: COptions) -> None:
             raise Usage(f"{option} is for fixed point, in C: it needs --fixed 16 or --fixed 32")
         if value is not None and not math.isfinite(value):
             raise Usage(f"{option}: must be a finite number, not {value}")
-    if c.fixed is not None and not hasattr(model, "network_"):
-        raise Usage(
-            "--fixed: a continual model can only be exported in floating point, because rounding "
-            "errors of fixed point could change which of its models answers"
-        )
+    if c.learn and c.fixed is not None:
+        raise Usage("--learn is for floating point: parameters of whole numbers do not adapt")
+    if c.learn and not hasattr(model, "network_"):
+        raise Usage("--learn is for a single network, not for a continual model")
     low, high = 0.0 if c.low is None else c.low, 1.0 if c.high is None else c.high
     if low > high:
         raise Usage(f"--low is {low:g}, but --high is {high:g}")
+
+
+def _calibration(found: "ModelFile", path: Path, novelty: NoveltyOptions) -> Any:
+    """Return the inputs of the rows by which the exported model is calibrated, if any are given."""
+    if novelty.calibrate is None:
+        return None
+    return rows_of(found, path, open_data(novelty.calibrate, DETECTED))[0]
+
+
+def _check_novelty(model: Any, to: Format, novelty: NoveltyOptions) -> None:
+    """Refuse options on novelty where there is none, and what is no rate."""
+    rate = novelty.false_alarms
+    known = hasattr(model, "models_")
+    if rate is not None and (to in OF_ONE_NETWORK or not known):
+        raise Usage(
+            "--false-alarms is for c, arduino, zephyr, onnx and python, of a continual model"
+        )
+    if novelty.calibrate is not None and (to not in IN_C or not known):
+        raise Usage("--calibrate is for a continual model, in C")
+    if rate is not None and not 0 < rate < 1:
+        raise Usage(f"--false-alarms: must be between 0 and 1, not {rate:g}")
 
 
 def _check_bound(model: Any, bound: float, fixed: int | None) -> None:
@@ -275,4 +343,8 @@ def _notes(found: "ModelFile", path: Path, to: Format, c: COptions) -> str:
         notes.append(L0_ALONE)
     if c.fixed is not None:
         notes.append(CLIPPED)
+        if hasattr(found.model, "models_"):
+            notes.append(NEAR_TIES)
+    if c.learn:
+        notes.append(LEARNS)
     return " ".join(notes)

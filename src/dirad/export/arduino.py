@@ -1,5 +1,7 @@
 """A model as an Arduino library, which PlatformIO takes as well."""
 
+from typing import Any
+
 from dirad.export.exported import Estimator
 from dirad.export.fixed_point import Fixed
 from dirad.export.library import (
@@ -67,19 +69,20 @@ On AVR boards (Uno, Nano, Mega), constants are kept in RAM as well.
 
 
 def to_arduino(
-    model: Estimator, *, name: str = "model", fixed: Fixed | int | None = None
+    model: Estimator, *, name: str = "model", fixed: Fixed | int | None = None, **novelty: Any
 ) -> dict[str, str]:
     """Return a model as the files of an Arduino library: their contents, by their paths.
 
-    The header is that of `to_c`; an example sketch reads sensors in a loop. `write_library` writes
-    the files into a new folder or a zip file. `library.json` makes it a PlatformIO library too.
+    The header is that of `to_c`, whose other options this takes too; an example sketch reads
+    sensors in a loop. `write_library` writes the files into a new folder or a zip file.
+    `library.json` makes it a PlatformIO library too.
     """
     if len(name) > LONGEST or name.lower().startswith(RESERVED):
         raise ValueError(
             f"the name of an Arduino library has at most {LONGEST} characters and does not begin "
             f"with {RESERVED!r}: {name!r}"
         )
-    parts = library_parts(model, name, fixed)
+    parts = library_parts(model, name, fixed, **novelty)
     folder, file = f"examples/{EXAMPLE}", f"{EXAMPLE}.ino"
     return {
         "library.properties": _PROPERTIES.format(

@@ -8,10 +8,15 @@ from numpy.typing import NDArray
 from dirad.estimators import PREVALClassifier
 from dirad.estimators.columns import encoding_of
 from dirad.export.c_fixed import fixed_parts
+from dirad.export.c_fixed_system import fixed_system_parts
 from dirad.export.c_float import float_parts
 from dirad.export.c_source import CSize, Parts, check_name, header, size_of
 from dirad.export.exported import Estimator, Exported, exported
 from dirad.export.fixed_point import Fixed, fixed_program
+from dirad.export.fixed_system import FixedModel, fixed_model
+from dirad.export.novelty import FALSE_ALARMS
+from dirad.export.recalibration import calibrated_by, found_by, routes
+from dirad.export.system import finished_models
 from dirad.inference import Builder
 from dirad.preval.expert import Expert
 from dirad.program import OUTPUTS, Block, Program, Sums
@@ -20,7 +25,14 @@ LEAST_FLOAT = 1e-37  # smaller numbers are 0 in float
 FAR = 1e5  # spreads from 0 at which float resolves only a hundredth of a spread
 
 
-def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = None) -> str:
+def to_c(
+    model: Estimator,
+    *,
+    name: str = "model",
+    fixed: Fixed | int | None = None,
+    false_alarms: float = FALSE_ALARMS,
+    calibration: NDArray | None = None,
+) -> str:
     """Return a model as a C99 header that uses no memory but the stack.
 
     It defines ``<name>_predict(x, out)``, which writes the probability of each class or the value
@@ -29,6 +41,13 @@ def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = N
     library is needed: ``fixed=16`` stores weights in 16 bits and expects inputs from 0 to 1,
     `Fixed` sets other ranges. Then ``<name>_input(i, value)`` converts a float into an input.
 
+    A PREVAL system also has ``<name>_novelty(x)`` and ``<name>_is_known(x)``: 0 for a share of
+    `false_alarms` of samples of known tasks, and for samples of new ones. ``<name>_watch_add`` and
+    ``<name>_watch_is_new`` test batches of a stream, in constant memory, at the system's own rate.
+    In fixed point, near ties between models may be routed differently. Given samples of known
+    tasks that the system has not learned from as `calibration`, (samples, features), what is usual
+    is determined anew from these, by errors as the exported model computes them.
+
     Inputs may be missing if they were in `fit`: in float as ``NAN``, in fixed point as the smallest
     integer, ``<NAME>_MISSING``. Categories are given as numbers. The comment at the top lists both.
 
@@ -36,10 +55,29 @@ def to_c(model: Estimator, *, name: str = "model", fixed: Fixed | int | None = N
     model whose inputs float cannot distinguish at all is refused.
     """
     check_name(name)
-    whole = exported(model)
+    whole = exported(model, false_alarms)
     if fixed is None:
         _check_float(_network_programs(model, whole), _spreads(model))
+    if calibration is not None:
+        if not whole.scored:
+            raise ValueError("calibration is for PREVAL systems: a single network has no novelty")
+        in_fixed = None if fixed is None else _fixed_models(whole, _as_fixed(fixed))
+        whole = calibrated_by(whole, finished_models(model), calibration, in_fixed)
     return header(whole, _parts(whole, fixed), name)
+
+
+def rerouted_share(model: Estimator, X: NDArray, fixed: Fixed | int = 16) -> float:
+    """Return the share of samples that a PREVAL system routes differently in fixed point."""
+    whole = exported(model)
+    if not whole.scored:
+        raise ValueError("a single network has no routes")
+    exact, rounded = found_by(whole, X), found_by(whole, X, _fixed_models(whole, _as_fixed(fixed)))
+    answered_by = np.array([member.answered_by for member in whole.members])
+    return float(np.mean(answered_by[routes(exact)] != answered_by[routes(rounded)]))
+
+
+def _fixed_models(whole: Exported, fixed: Fixed) -> list[FixedModel]:
+    return [fixed_model(member.program, fixed) for member in whole.members]
 
 
 def c_size(model: Estimator, *, fixed: Fixed | int | None = None) -> CSize:
@@ -57,6 +95,11 @@ def c_size(model: Estimator, *, fixed: Fixed | int | None = None) -> CSize:
 def fixed_bound(model: Estimator, fixed: Fixed | int = 16) -> float:
     """Return a bound on the error of an output in fixed point, for inputs within their ranges."""
     whole = exported(model)
+    if whole.scored:
+        raise ValueError(
+            "a PREVAL system chooses between models, so that rounding has no bound: near ties may "
+            "go to another model; rerouted_share tells of how many samples"
+        )
     return fixed_program(whole.members[0].program, _as_fixed(fixed)).error
 
 
@@ -108,4 +151,9 @@ def _as_fixed(fixed: Fixed | int) -> Fixed:
 
 
 def _parts(whole: Exported, fixed: Fixed | int | None) -> Parts:
-    return float_parts(whole) if fixed is None else fixed_parts(whole, _as_fixed(fixed))
+    if fixed is None:
+        return float_parts(whole)
+    chosen = _as_fixed(fixed)
+    if whole.scored:
+        return fixed_system_parts(whole, _fixed_models(whole, chosen), chosen)
+    return fixed_parts(whole, chosen)

@@ -14,6 +14,7 @@ from dirad.export.fixed_point import (
     FixedSoftmax,
     FixedStep,
     FixedTerm,
+    Format,
     fixed_program,
 )
 from dirad.program import OF_INPUT, Program, Transfer
@@ -114,7 +115,7 @@ def fixed_parts(whole: Exported, fixed: Fixed) -> Parts:
     """Return a model's tables and functions in integers."""
     program = whole.members[0].program
     made = fixed_program(program, fixed)
-    own_input_tables, input_macros = _inputs(made, fixed)
+    own_input_tables, input_macros = input_ranges(made.inputs, fixed)
     return Parts(
         number="int32_t",
         includes=("stdint.h",),
@@ -134,7 +135,6 @@ def fixed_parts(whole: Exported, fixed: Fixed) -> Parts:
         tables=(*_tables(made, fixed.bits), *own_input_tables),
         functions=_functions(program, made, bool(whole.gaps)),
         copies=(_copies(program, made),),
-        scores=(),
     )
 
 
@@ -147,14 +147,16 @@ def _copies(program: Program, made: FixedProgram) -> list[str]:
     ]
 
 
-def _inputs(made: FixedProgram, fixed: Fixed) -> tuple[list[ConstantTable], list[tuple[str, str]]]:
+def input_ranges(
+    inputs: Sequence[Format], fixed: Fixed
+) -> tuple[list[ConstantTable], list[tuple[str, str]]]:
     """Return how a float is converted into an input: by one range for all, or by tables."""
     columns = {
-        "FRACTION": [str(own.fraction) for own in made.inputs],
-        "LOW": [real(own.low) for own in made.inputs],
-        "HIGH": [real(own.high) for own in made.inputs],
+        "FRACTION": [str(own.fraction) for own in inputs],
+        "LOW": [real(own.low) for own in inputs],
+        "HIGH": [real(own.high) for own in inputs],
     }
-    if fixed.uniform and len(set(made.inputs)) == 1:
+    if fixed.uniform and len(set(inputs)) == 1:
         return [], [(f"{key}(i)", values[0]) for key, values in columns.items()]
     types = {"FRACTION": "uint8_t", "LOW": "float", "HIGH": "float"}
     tables = [table(types[key], key.lower(), values) for key, values in columns.items()]

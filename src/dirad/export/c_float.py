@@ -6,6 +6,15 @@ from itertools import groupby
 import numpy as np
 
 from dirad.export.c_source import ConstantTable, Parts, real, scratch, table, unsigned
+from dirad.export.c_system import SystemText, error_places, row_tables, system_source
+from dirad.export.c_watch import (
+    numbers,
+    watch_bytes,
+    watch_macros,
+    watch_remark,
+    watch_source,
+    watch_tables,
+)
 from dirad.export.exported import Exported
 from dirad.program import Block, Pooling, Program, Sums, Transfer, stacked
 
@@ -106,21 +115,51 @@ _CONSTANTS = (
     Transfer.FILLED,
     Transfer.EQUALS,
 )
+_DEVIATIONS = """
+static inline float {name}_deviations(float log_error, unsigned row)
+{
+    return (log_error - {name}_mean[row]) / {name}_deviation[row];
+}
+"""
 FAST_MATH = "NAN stands for a missing input: compile without -ffast-math, which ignores it."
 
 
 def float_parts(whole: Exported) -> Parts:
     """Return a model's tables and functions in float."""
     programs = [member.program for member in whole.members]
-    return Parts(
+    copies = tuple([scratch(p, value) for value in p.outputs] for p in programs)
+    parts = Parts(
         number="float",
         includes=("math.h", "stdint.h"),
         remarks=("Inputs and outputs are float.", *((FAST_MATH,) if whole.gaps else ())),
         macros=(),
         tables=tuple(_tables(programs)),
         functions=_functions(programs),
-        copies=tuple([scratch(p, value) for value in p.outputs] for p in programs),
-        scores=tuple(scratch(p, p.score) for p in programs if p.score is not None),
+        copies=copies,
+    )
+    return _with_novelty(whole, parts) if whole.scored else parts
+
+
+def _with_novelty(whole: Exported, parts: Parts) -> Parts:
+    """Return the parts of a PREVAL system: with routing, novelty and the batch test."""
+    errors = [f"logf({place})" for place in error_places(whole)]
+    words = SystemText("float", _DEVIATIONS)
+    system = system_source(whole, words, parts.copies, errors)
+    if not whole.scales:  # the paper's models have no calibration
+        return parts._replace(system=system)
+    rows = {
+        "mean": np.concatenate([scale.mean for scale in whole.scales]),
+        "deviation": np.concatenate([scale.deviation for scale in whole.scales]),
+        "limit": np.concatenate([scale.limit for scale in whole.scales]),
+    }
+    of_rows = [*row_tables(whole), *(numbers(name, own, None) for name, own in rows.items())]
+    of_watch = watch_tables(whole, None)
+    return parts._replace(
+        remarks=(*parts.remarks, watch_remark(*watch_bytes(whole, of_watch, fixed=False))),
+        macros=tuple(watch_macros(whole)),
+        tables=(*parts.tables, *of_rows),
+        watch_tables=tuple(of_watch),
+        system=system + watch_source(whole, "float"),
     )
 
 

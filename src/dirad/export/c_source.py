@@ -106,7 +106,8 @@ class Parts(NamedTuple):
     tables: tuple[ConstantTable, ...]
     functions: str  # source of the transfers and programs
     copies: tuple[Sequence[str], ...]  # for each program, expressions of its outputs
-    scores: tuple[str, ...]  # for each program, the expression of its score; empty for one program
+    watch_tables: tuple[ConstantTable, ...] = ()  # of the batch test alone
+    system: str = ""  # source of routing and novelty, of a PREVAL system
 
     def named(self, name: str) -> "Parts":
         """Return the same with the name inserted."""
@@ -118,6 +119,7 @@ class Parts(NamedTuple):
             remarks=tuple(map(put, self.remarks)),
             macros=tuple((key, put(value)) for key, value in self.macros),
             functions=put(self.functions),
+            system=put(self.system),
             copies=tuple([put(copy) for copy in own] for own in self.copies),
         )
 
@@ -152,51 +154,6 @@ static inline void {name}_predict(const {number} *x, {number} *out)
 }}
 """
 
-_ROUTE = """static inline void {name}_run(int model, const {number} *x, {number} *v)
-{{
-    switch (model) {{
-{cases}
-    }}
-}}
-
-static inline {number} {name}_score(int model, const {number} *v)
-{{
-    switch (model) {{
-{scores}
-    }}
-}}
-
-/* The place of the model that answers in {upper}_MODELS. */
-static inline int {name}_route(const {number} *x)
-{{
-    {number} v[{upper}_N_SCRATCH] = {{ 0 }};
-    {number} least = 0;
-    int best = 0;
-    for (int model = 0; model < {upper}_N_MODELS; model++) {{
-        {name}_run(model, x, v);
-        const {number} score = {name}_score(model, v);
-        if (model == 0 || score <= least) {{ /* of equals the newest */
-            least = score;
-            best = model;
-        }}
-    }}
-    return {name}_answered_by[best];
-}}
-
-/* The probability of each class. */
-static inline void {name}_predict(const {number} *x, {number} *out)
-{{
-    {number} v[{upper}_N_SCRATCH] = {{ 0 }};
-    const int model = {name}_route(x);
-    {name}_run(model, x, v);
-    for (int i = 0; i < {upper}_N_OUTPUTS; i++)
-        out[i] = 0;
-    switch (model) {{
-{copies}
-    }}
-}}
-"""
-
 _CLASS = """
 /* The number of the most probable class; {upper}_CLASSES names them. */
 static inline int {name}_predict_class(const {number} *x)
@@ -225,7 +182,7 @@ def header(whole: Exported, parts: Parts, name: str) -> str:
     text_of = {"name": name, "upper": upper, "number": parts.number}
     macros = [*_macros(whole), *parts.macros]
     remarks = [*map(_comment, parts.remarks), *_network(whole.equations)]
-    answers = _routed(whole, parts, text_of) if whole.routed else _only(whole, parts, text_of)
+    answers = parts.system if whole.scored else _only(whole, parts, text_of)
     if whole.classes is not None:
         answers += _CLASS.format(**text_of)
     return _FRAME.format(
@@ -237,7 +194,9 @@ def header(whole: Exported, parts: Parts, name: str) -> str:
         upper=upper,
         includes="\n".join(f"#include <{file}>" for file in parts.includes),
         macros="\n".join(f"#define {upper}_{key} {value}" for key, value in macros),
-        tables="\n".join(table.source(name) for table in _tables(whole, parts)),
+        tables="\n".join(
+            table.source(name) for table in (*_tables(whole, parts), *parts.watch_tables)
+        ),
         functions=parts.functions,
         answers=answers,
     )
@@ -265,8 +224,10 @@ def _usage(whole: Exported, name: str, number: str) -> list[str]:
         calls.append(
             (f"int k = {name}_predict_class(x);", f"the class: its place in {upper}_CLASSES")
         )
-    if whole.routed:
+    if whole.scored:
         calls.append((f"int m = {name}_route(x);", f"who answers: its place in {upper}_MODELS"))
+        calls.append((f"int known = {name}_is_known(x);", "0: no model knows such samples"))
+        calls.append((f"{number} z = {name}_novelty(x);", "how unusual the sample is"))
     what = "probability of each class" if whole.classes is not None else "value of each output"
     calls += [
         (f"{number} out[{upper}_N_OUTPUTS];", ""),
@@ -314,7 +275,7 @@ def _n_scratch(whole: Exported) -> int:
 
 def _tables(whole: Exported, parts: Parts) -> list[ConstantTable]:
     routing = [unsigned("answered_by", (m.answered_by for m in whole.members))]
-    return [*parts.tables, *(routing if whole.routed else [])]
+    return [*parts.tables, *(routing if whole.scored else [])]
 
 
 def _macros(whole: Exported) -> list[tuple[str, str]]:
@@ -328,7 +289,7 @@ def _macros(whole: Exported) -> list[tuple[str, str]]:
         ("INPUTS", names(whole.inputs)),
         ("CLASSES" if whole.classes is not None else "OUTPUTS", names(whole.outputs)),
     ]
-    if whole.routed:
+    if whole.scored:
         numbers = ", ".join(str(member.number) for member in whole.members)
         macros += [("N_MODELS", str(len(whole.members))), ("MODELS", f"{{ {numbers} }}")]
     return macros
@@ -339,29 +300,11 @@ def _only(whole: Exported, parts: Parts, text_of: dict[str, str]) -> str:
         "The probability of each class" if whole.classes is not None else "The value of each output"
     )
     return _PREDICT.format(
-        what=what, copies=_copies(whole.members[0], parts.copies[0], "    "), **text_of
+        what=what, copies=copies_of(whole.members[0], parts.copies[0], "    "), **text_of
     )
 
 
-def _routed(whole: Exported, parts: Parts, text_of: dict[str, str]) -> str:
-    def cases(bodies: Sequence[str]) -> str:
-        labels = [f"    case {i}:" for i in range(len(bodies) - 1)] + ["    default:"]
-        return "\n".join(f"{label}\n{body}" for label, body in zip(labels, bodies, strict=True))
-
-    name, end = text_of["name"], "\n        break;"
-    copies = [
-        _copies(member, own, "        ") + end
-        for member, own in zip(whole.members, parts.copies, strict=True)
-    ]
-    return _ROUTE.format(
-        cases=cases([f"        {name}_program_{i}(x, v);{end}" for i in range(len(copies))]),
-        scores=cases([f"        return {score};" for score in parts.scores]),
-        copies=cases(copies),
-        **text_of,
-    )
-
-
-def _copies(member: Member, values: Sequence[str], indent: str) -> str:
+def copies_of(member: Member, values: Sequence[str], indent: str) -> str:
     return "\n".join(
         f"{indent}out[{column}] = {value};"
         for column, value in zip(member.columns, values, strict=True)

@@ -11,11 +11,13 @@ from dirad.encoding import OTHER, UNKNOWN
 from dirad.estimators import DIRADClassifier, DIRADRegressor, PREVALClassifier
 from dirad.estimators.columns import column_names, encoding_of, network_input_names
 from dirad.estimators.reading import conditions_of
+from dirad.export.novelty import FALSE_ALARMS, NoveltyScale, Promise, novelty_scale
 from dirad.export.system import Model, answerers, finished_models
 from dirad.inference import Attached, Builder, joined, silent, weighted
 from dirad.names import quoted
-from dirad.preval.program import expert_program
-from dirad.program import OUTPUTS, Block, Program, Transfer
+from dirad.preval.expert import Expert
+from dirad.preval.program import BY_CLUSTER, CLUSTER_ERRORS, expert_program
+from dirad.program import ERROR, OUTPUTS, OWN, SCORE, Block, Program, Transfer
 
 NOT_LISTED = f"A category that is not listed is {OTHER}, or {UNKNOWN:g} where there is none such."
 
@@ -29,6 +31,7 @@ class Member(NamedTuple):
     program: Program
     columns: tuple[int, ...]  # of the answer, one for each output of the program
     answered_by: int  # index of the member that answers where this one's score is the least
+    scale: NoveltyScale | None = None  # of novelty; None: single networks, the paper's models
 
 
 class Exported(NamedTuple):
@@ -43,6 +46,8 @@ class Exported(NamedTuple):
     codes: tuple[tuple[str, tuple[str, ...]], ...] = ()  # inputs that are categories, and these
     gaps: tuple[str, ...] = ()  # inputs that may be missing
     equations: tuple[str, ...] = ()  # of a single small network, to be read
+    promise: Promise | None = None  # of a PREVAL system; the paper's: None
+    largest_share: float | None = None  # the paper's systems: T_SV, from which a sample is new
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -59,12 +64,27 @@ class Exported(NamedTuple):
         """Whether one of several models is chosen to answer."""
         return len(self.members) > 1
 
+    @property
+    def scored(self) -> bool:
+        """Whether it tells how unusual a sample is, as PREVAL systems do."""
+        return SCORE in self.members[0].program.results
 
-def exported(model: Estimator) -> Exported:
-    """Return the programs and names of a fitted estimator."""
+    @property
+    def scales(self) -> list[NoveltyScale]:
+        """The scales of novelty, one per model of a PREVAL system; the paper's: none."""
+        return [member.scale for member in self.members if member.scale is not None]
+
+
+def exported(model: Estimator, false_alarms: float = FALSE_ALARMS) -> Exported:
+    """Return the programs and names of a fitted estimator.
+
+    `false_alarms` is the share of known samples that a PREVAL system calls unknown.
+    """
     if isinstance(model, PREVALClassifier):
         check_is_fitted(model)
-        result = _of_system(model)
+        if not 0 < false_alarms < 1:
+            raise ValueError(f"false_alarms must be between 0 and 1, got {false_alarms!r}")
+        result = _of_system(model, false_alarms)
     elif isinstance(model, (DIRADClassifier, DIRADRegressor)):
         check_is_fitted(model)
         result = _of_network(model)
@@ -113,22 +133,26 @@ def system_model(model: PREVALClassifier, number: int | None) -> Model:
     return models[numbers.index(number)]
 
 
-def _of_system(model: PREVALClassifier) -> Exported:
+def _of_system(model: PREVALClassifier, false_alarms: float) -> Exported:
     models = finished_models(model)
     view = model._state
     columns = {code: column for column, code in enumerate(view.codes(view.classes).tolist())}
     members = tuple(
         Member(
             one.number,
-            expert_program(one.parts),
+            _scored_program(one),
             tuple(columns[c] for c in one.classes),
             answerer,
+            _scale(one, false_alarms),
         )
         for one, answerer in zip(models, answerers(model, models), strict=True)
     )
     if len(members) == 1:
         members = (_alone(members[0], len(columns)),)
     edges = sum(one.network.n_edges for one in models)
+    settings, batches = view.system.settings, view.system.journal.batches
+    per_stream = settings.false_alarms_per == "stream"
+    paper = members[0].scale is None
     return Exported(
         f"PREVALClassifier: models: {len(models)}, edges of their L0: {edges}",
         column_names(model),
@@ -136,17 +160,40 @@ def _of_system(model: PREVALClassifier) -> Exported:
         tuple(model.classes_.tolist()),
         members,
         False,
+        promise=None
+        if paper
+        else Promise(false_alarms, settings.false_alarms, per_stream, batches),
+        largest_share=settings.T_SV if paper else None,
     )
 
 
+def _scored_program(model: Model) -> Program:
+    """Return the program of answers, score and prediction error of a model of a system."""
+    program = expert_program(model.parts, errors_too=True)
+    results = program.results
+    by_error = isinstance(model, Expert) and model.settings.score != BY_CLUSTER
+    wanted = {OUTPUTS: results[OUTPUTS], SCORE: results[SCORE], OWN: results[OUTPUTS]}
+    wanted[ERROR] = results[CLUSTER_ERRORS if by_error else SCORE][:1]
+    return Program(program.n_inputs, program.steps, wanted).only(list(wanted))
+
+
+def _scale(model: Model, false_alarms: float) -> NoveltyScale | None:
+    if not isinstance(model, Expert):
+        return None
+    by_class = model.evaluator.by_class
+    n_outputs = len(model.classes)
+    return novelty_scale(model.calibration, n_outputs, false_alarms, by_class=by_class)
+
+
 def _alone(member: Member, n_classes: int) -> Member:
-    """Return the only model of a system: no score, and an answer for every class."""
-    program = member.program.only([OUTPUTS])
+    """Return the only model of a system, with an answer for every class."""
+    program = member.program
     zero = Block(Transfer.LINEAR, silent(1).sums, None, np.zeros(1))
     outputs = np.full(n_classes, program.n_values)  # unknown classes have probability 0
     outputs[list(member.columns)] = program.outputs
-    program = Program(program.n_inputs, (*program.steps, zero), {OUTPUTS: outputs})
-    return member._replace(program=program.only([OUTPUTS]), columns=tuple(range(n_classes)))
+    results = program.results | {OUTPUTS: outputs}
+    program = Program(program.n_inputs, (*program.steps, zero), results)
+    return member._replace(program=program.only(list(results)), columns=tuple(range(n_classes)))
 
 
 def _check_finite(program: Program) -> None:

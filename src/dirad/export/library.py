@@ -8,7 +8,7 @@ import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dirad.atomic import new_folder, replacing
 from dirad.export.c import c_size, to_c
@@ -50,9 +50,9 @@ class Parts(NamedTuple):
         return found + ([f"{self.name}_route"] if self.whole.routed else [])
 
 
-def library_parts(model: Estimator, name: str, fixed: Fixed | int | None) -> Parts:
+def library_parts(model: Estimator, name: str, fixed: Fixed | int | None, **novelty: Any) -> Parts:
     """Return a fitted model as libraries need it."""
-    header = to_c(model, name=name, fixed=fixed)
+    header = to_c(model, name=name, fixed=fixed, **novelty)
     return Parts(name, exported(model), header, fixed is not None, *c_size(model, fixed=fixed))
 
 

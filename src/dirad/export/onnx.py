@@ -5,33 +5,48 @@ Each block of a program is one product of matrices.
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dirad.export.exported import Estimator, Exported, Member, exported
 from dirad.export.extras import needs
-from dirad.program import LEAST_SUM, OF_INPUT, Block, Pooling, Program, Sums, Transfer
+from dirad.export.novelty import FALSE_ALARMS
+from dirad.program import (
+    ERROR,
+    LEAST_SUM,
+    OF_INPUT,
+    OWN,
+    SCORE,
+    Block,
+    Pooling,
+    Program,
+    Sums,
+    Transfer,
+)
 
 OPSET, IR_VERSION = 15, 8  # of 2021, which every current runtime reads
 
 
-def to_onnx(model: Estimator) -> bytes:
+def to_onnx(model: Estimator, *, false_alarms: float = FALSE_ALARMS) -> bytes:
     """Return a model as the bytes of an ONNX file.
 
     The input ``X`` is a double tensor (samples, features). A classifier has the outputs ``label``
     and ``probabilities`` (samples, classes), a PREVAL system of several models also ``model``, the
-    number of the one that answers; a regressor has ``variable`` (samples, columns). The metadata
+    number of the one that answers; a regressor has ``variable`` (samples, columns). A PREVAL system
+    also has ``novelty`` (samples,) and ``known`` (samples,), which is false for a share of
+    `false_alarms` of the samples of known tasks. The metadata
     contain the names of the features (``inputs``) and the classes (``classes``) as JSON. A feature
     that is missing is NaN, if some were in `fit` (``may_be_missing`` in the metadata); one that is
     a category is its place in the list of its ``categories`` in the metadata (a category that is
     not listed: that of "(other)", or −1).
     """
     needs("onnx")
-    whole = exported(model)
+    whole = exported(model, false_alarms)
     graph = _Graph()
-    answers, route = _route(graph, whole) if whole.routed else _only(graph, whole)
+    found = [_member(graph, member, len(whole.outputs)) for member in whole.members]
+    answers, route = _route(graph, whole, found) if whole.routed else (found[0].answers, None)
     if whole.classes is None:
         graph.output("variable", answers, np.float64, len(whole.outputs))
     else:
@@ -41,6 +56,10 @@ def to_onnx(model: Estimator) -> bytes:
         graph.output("probabilities", answers, np.float64, len(whole.classes))
     if route is not None:
         graph.output("model", route, np.int64)
+    if whole.scored:
+        novelty, known = _novelty(graph, whole, found)
+        graph.output("novelty", novelty, np.float64)
+        graph.output("known", known, np.bool_)
     return graph.to_bytes(whole)
 
 
@@ -118,30 +137,62 @@ def _labels(classes: Sequence[Any]) -> NDArray:
     return labels.astype(object) if labels.dtype.kind == "U" else labels
 
 
-def _only(graph: _Graph, whole: Exported) -> tuple[str, None]:
-    return _member(graph, whole.members[0], len(whole.outputs))[0], None
+class _Found(NamedTuple):
+    """What one model computes, by name: (samples, values)."""
+
+    answers: str  # in the columns of all classes
+    score: str = ""
+    error: str = ""  # of its predictions
+    own: str = ""  # its outputs
 
 
-def _route(graph: _Graph, whole: Exported) -> tuple[str, str]:
+def _route(graph: _Graph, whole: Exported, found: Sequence[_Found]) -> tuple[str, str]:
     """Return the answers of each sample's model, and its number."""
-    found = [_member(graph, member, len(whole.outputs)) for member in whole.members]
-    scores = graph.op("Concat", *(score for _, score in found), axis=1)
+    scores = graph.op("Concat", *(one.score for one in found), axis=1)
     # Of equal scores the last wins: that of the newest model.
     least = graph.op("ArgMin", scores, axis=1, keepdims=1, select_last_index=1)
     place = graph.op(
         "Gather", graph.constant(np.array([m.answered_by for m in whole.members])), least
     )
-    result = found[0][0]
-    for i, (answers, _) in enumerate(found[1:], start=1):
+    result = found[0].answers
+    for i, one in enumerate(found[1:], start=1):
         own = graph.op("Equal", place, graph.constant(np.array([i])))
-        result = graph.op("Where", own, answers, result)
+        result = graph.op("Where", own, one.answers, result)
     numbers = graph.constant(np.array([member.number for member in whole.members]))
-    flat = graph.op("Squeeze", graph.op("Gather", numbers, place), graph.constant(np.array([1])))
-    return result, flat
+    return result, _flat(graph, graph.op("Gather", numbers, place))
 
 
-def _member(graph: _Graph, member: Member, n_outputs: int) -> tuple[str, str]:
-    """Return one model's answers, in the columns of all classes, and its score."""
+def _flat(graph: _Graph, column: str) -> str:
+    return graph.op("Squeeze", column, graph.constant(np.array([1])))
+
+
+def _novelty(graph: _Graph, whole: Exported, found: Sequence[_Found]) -> tuple[str, str]:
+    """Return how unusual samples are, and whether some model knows them: (samples,)."""
+    if not whole.scales:
+        scores = graph.op("Concat", *(one.score for one in found), axis=1)
+        novelty = _flat(graph, graph.op("ReduceMin", scores, axes=[1], keepdims=1))
+        return novelty, graph.op("Less", novelty, graph.constant(whole.largest_share or 0.0))
+    deviations, beyond = [], []
+    for one, scale in zip(found, whole.scales, strict=True):
+        best = graph.op("ArgMax", one.own, axis=1, keepdims=1)
+        row = graph.op("Gather", graph.constant(np.array(scale.row_of)), best)
+        log = graph.op("Log", one.error)
+
+        def of_row(values: NDArray, row: str = row) -> str:
+            return graph.op("Gather", graph.constant(values), row)
+
+        off = graph.op("Sub", log, of_row(scale.mean))
+        deviations.append(graph.op("Div", off, of_row(scale.deviation)))
+        beyond.append(graph.op("Sub", log, of_row(scale.limit)))
+    least = [
+        _flat(graph, graph.op("ReduceMin", graph.op("Concat", *own, axis=1), axes=[1], keepdims=1))
+        for own in (deviations, beyond)
+    ]
+    return least[0], graph.op("LessOrEqual", least[1], graph.constant(0.0))
+
+
+def _member(graph: _Graph, member: Member, n_outputs: int) -> _Found:
+    """Return what one model computes."""
     program = member.program
     values = _Values(graph, program)
     for step in program.steps:
@@ -152,7 +203,10 @@ def _member(graph: _Graph, member: Member, n_outputs: int) -> tuple[str, str]:
         spread = np.zeros((len(member.columns), n_outputs))
         spread[np.arange(len(member.columns)), member.columns] = 1.0
         answers = graph.op("MatMul", answers, graph.constant(spread))
-    return answers, values.columns([program.score]) if program.score is not None else ""
+    if program.score is None:
+        return _Found(answers)
+    more = (values.columns(program.results[name].tolist()) for name in (SCORE, ERROR, OWN))
+    return _Found(answers, *more)
 
 
 class _Values:

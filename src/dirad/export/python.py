@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from dirad.export.exported import NOT_LISTED, Estimator, Exported, exported
-from dirad.program import LEAST_SUM, OF_INPUT, Node, Pooling, Program, Term, Transfer
+from dirad.export.novelty import FALSE_ALARMS
+from dirad.program import ERROR, LEAST_SUM, OF_INPUT, OWN, Node, Pooling, Program, Term, Transfer
 
 _HEAD = '''"""{title}.
 
@@ -79,7 +80,7 @@ def _answer(x):
     """Return which model knows the sample best, and what the one that answers says."""
     found = [model(x) for model in MODELS]
     best = 0
-    for i, (_, score) in enumerate(found):
+    for i, (_, score, *_) in enumerate(found):
         if score <= found[best][1]:  # of equals the newest
             best = i
     return ANSWERED_BY[best], found[ANSWERED_BY[best]][0]
@@ -88,6 +89,50 @@ def _answer(x):
 def route(x):
     """Return the number of the model that answers."""
     return NUMBERS[_answer(x)[0]]
+'''
+
+_NOVELTY = '''
+
+_SCORED = {functions}
+_ROWS = {rows!r}  # of each model: its calibration by its most probable class
+# Usual mean and deviation of ln(error), and the largest of a known sample, by model and row.
+_MEAN = {mean!r}
+_DEVIATION = {deviation!r}
+_LIMIT = {limit!r}
+FALSE_ALARMS = {rate!r}  # the share of known samples that are called unknown
+
+
+def _log_errors(x):
+    """Return for each model ln(error) of the sample, and the row of its calibration."""
+    for model, rows in zip(_SCORED, _ROWS):
+        _, _, error, own = model(x)
+        yield math.log(error), rows[own.index(max(own))]
+
+
+def novelty(x):
+    """Return how unusual the sample is to the model that knows it best, in deviations."""
+    found = enumerate(_log_errors(x))
+    return min((log - _MEAN[i][row]) / _DEVIATION[i][row] for i, (log, row) in found)
+
+
+def is_known(x):
+    """Return whether some model knows the sample; of known ones, `FALSE_ALARMS` are not."""
+    return any(log <= _LIMIT[i][row] for i, (log, row) in enumerate(_log_errors(x)))
+'''
+
+_CONFLICTS = '''
+
+_SCORED = {functions}
+
+
+def novelty(x):
+    """Return the share of conflicted nodes, by the model for which it is the lowest."""
+    return min(model(x)[1] for model in _SCORED)
+
+
+def is_known(x):
+    """Return whether some model validates the sample."""
+    return novelty(x) < {share!r}
 '''
 
 _ONE = """    return _model_0(x)[0]
@@ -100,11 +145,12 @@ _SCATTERED = """    answer = [0.0] * len(CLASSES)
 """
 
 
-def to_python(model: Estimator) -> str:
+def to_python(model: Estimator, *, false_alarms: float = FALSE_ALARMS) -> str:
     """Return a model as the source of a module that imports nothing but `math`.
 
-    It has `predict(x)`, for classifiers `predict_proba(x)` and for PREVAL systems of several
-    models `route(x)`, each for one sample. Answers differ from the model's by rounding only.
+    It has `predict(x)`, for classifiers `predict_proba(x)`, for PREVAL systems `novelty(x)` and
+    `is_known(x)`, at this rate of `false_alarms`, and for those of several models `route(x)`, each
+    for one sample. Answers differ from the model's by rounding only.
 
     >>> from dirad import DIRADRegressor
     >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
@@ -114,7 +160,7 @@ def to_python(model: Estimator) -> str:
     >>> round(module["predict"]([1.5]), 1)
     4.0
     """
-    whole = exported(model)
+    whole = exported(model, false_alarms)
     used = set().union(*(member.program.transfers for member in whole.members))
     parts = [
         _head(whole),
@@ -122,7 +168,7 @@ def to_python(model: Estimator) -> str:
         *(_function(i, member.program) for i, member in enumerate(whole.members)),
         _answers(whole),
     ]
-    return "\n".join(parts)
+    return "\n".join(parts) + (_novelty(whole) if whole.scored else "")
 
 
 def _head(whole: Exported) -> str:
@@ -142,6 +188,24 @@ def _head(whole: Exported) -> str:
     )
 
 
+def _model_names(whole: Exported) -> str:
+    return "(" + "".join(f"_model_{i}, " for i in range(len(whole.members))).rstrip() + ")"
+
+
+def _novelty(whole: Exported) -> str:
+    functions, scales = _model_names(whole), whole.scales
+    if whole.promise is None:
+        return _CONFLICTS.format(functions=functions, share=whole.largest_share)
+    return _NOVELTY.format(
+        functions=functions,
+        rows=[scale.row_of for scale in scales],
+        mean=[scale.mean.tolist() for scale in scales],
+        deviation=[scale.deviation.tolist() for scale in scales],
+        limit=[scale.limit.tolist() for scale in scales],
+        rate=whole.promise.sample,
+    )
+
+
 def _answers(whole: Exported) -> str:
     if whole.classes is None:
         what = "the value" if whole.single else "the values, one per column"
@@ -149,7 +213,7 @@ def _answers(whole: Exported) -> str:
     if not whole.routed:
         return _CLASSIFIER.format(classes=whole.classes, body=_ONE)
     routing = _ROUTING.format(
-        functions="(" + "".join(f"_model_{i}, " for i in range(len(whole.members))).rstrip() + ")",
+        functions=_model_names(whole),
         numbers=tuple(member.number for member in whole.members),
         columns=tuple(member.columns for member in whole.members),
         answered_by=tuple(member.answered_by for member in whole.members),
@@ -158,7 +222,10 @@ def _answers(whole: Exported) -> str:
 
 
 def _function(i: int, program: Program) -> str:
-    """Return the source of a function that takes inputs and returns outputs and score."""
+    """Return the source of a function of inputs; it returns outputs, score, error and own outputs.
+
+    A single network has no score: it returns a tuple of its outputs alone.
+    """
 
     def name(value: int) -> str:
         return f"x[{value}]" if value < program.n_inputs else f"v{value - program.n_inputs}"
@@ -182,8 +249,11 @@ def _function(i: int, program: Program) -> str:
             left = f"[{', '.join(name(first + k) for k in range(step.width))}]"
         lines.append(f"    {left} = {expression(step)}")
     answers = ", ".join(map(name, program.outputs))
-    score = "None" if program.score is None else name(program.score)
-    return "\n" + "\n".join([*lines, f"    return [{answers}], {score}"]) + "\n"
+    more = ""
+    if program.score is not None:
+        own = ", ".join(name(value) for value in program.results[OWN].tolist())
+        more = f"{name(program.score)}, {name(int(program.results[ERROR][0]))}, [{own}]"
+    return "\n" + "\n".join([*lines, f"    return [{answers}], {more}".rstrip()]) + "\n"
 
 
 Total = Callable[[Term], str]

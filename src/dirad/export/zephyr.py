@@ -1,5 +1,7 @@
 """A model as a Zephyr module, which PlatformIO takes as well."""
 
+from typing import Any
+
 from dirad.export.exported import Estimator
 from dirad.export.fixed_point import Fixed
 from dirad.export.library import (
@@ -87,15 +89,15 @@ In PlatformIO: copy the folder into `lib`.
 
 
 def to_zephyr(
-    model: Estimator, *, name: str = "model", fixed: Fixed | int | None = None
+    model: Estimator, *, name: str = "model", fixed: Fixed | int | None = None, **novelty: Any
 ) -> dict[str, str]:
     """Return a model as the files of a Zephyr module: their contents, by their paths.
 
-    The header is that of `to_c`; a sample application reads sensors in a loop. `write_library`
-    writes the files into a new folder or a zip file. `library.json` makes it a PlatformIO library
-    too.
+    The header is that of `to_c`, whose other options this takes too; a sample application reads
+    sensors in a loop. `write_library` writes the files into a new folder or a zip file.
+    `library.json` makes it a PlatformIO library too.
     """
-    parts = library_parts(model, name, fixed)
+    parts = library_parts(model, name, fixed, **novelty)
     libc = "" if parts.fixed else "\tselect REQUIRES_FULL_LIBC\n"
     floats = "CONFIG_CBPRINTF_FP_SUPPORT=y\n" if parts.whole.classes is None else ""
     return {

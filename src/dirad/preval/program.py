@@ -51,8 +51,12 @@ def l0_program(parts: ExpertParts) -> Program:
     return builder.program({OUTPUTS: _from(l0.outputs, parts.first_output)})
 
 
-def expert_program(parts: ExpertParts, *, details: bool = False, precise: bool = False) -> Program:
+def expert_program(
+    parts: ExpertParts, *, details: bool = False, precise: bool = False, errors_too: bool = False
+) -> Program:
     """Return the program of a model: class probabilities and score.
+
+    With `errors_too` it also has the result `CLUSTER_ERRORS`.
 
     If it is `precise`, it also has the result `CLUSTER_ERRORS`, and inputs whose offset is very
     large relative to their spread lose no digits. With `details`, which are precise, it has the
@@ -89,9 +93,9 @@ def expert_program(parts: ExpertParts, *, details: bool = False, precise: bool =
         OUTPUTS: _answers(builder, parts, l0, gates, errors),
         SCORE: _novelty_score(builder, parts, rows, errors),
     }
-    if precise and not details:
-        results = {CLUSTER_ERRORS: errors}
-    return builder.program(answers | results if precise else answers)
+    if not details:
+        results = {CLUSTER_ERRORS: errors} if precise or errors_too else {}
+    return builder.program(answers | results)
 
 
 def _from(signals: Signals, first: int) -> Signals:
