@@ -555,7 +555,10 @@ def test_export_errors_name_the_option(capfdbinary, flowers, plant):
         ((flowers, "--to", "python", "--learn"), "--learn is for C"),
         ((plant, "--to", "c", "--false-alarms", "1"), "--false-alarms: must be between 0 and 1"),
         ((plant, "--to", "dot", "--number", "0", "--false-alarms", "0.1"), "--false-alarms is"),
-        ((flowers, "--to", "c", "--false-alarms", "0.1"), "--false-alarms is for a continual model"),
+        (
+            (flowers, "--to", "c", "--false-alarms", "0.1"),
+            "--false-alarms is for a continual model",
+        ),
         (
             (flowers, "--to", "c", "--calibrate", flowers),
             "--calibrate is for a continual model, in C",
