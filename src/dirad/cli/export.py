@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from cyclopts import Parameter
 
-from dirad.cli.app import TALKATIVE, Output, Usage, app, raw_stdout
+from dirad.cli.app import TALKATIVE, Output, PositiveInt, Usage, app, raw_stdout
 from dirad.cli.files import check_output, encoder_of, is_number, names_of, require_begun
-from dirad.cli.options import ModelPath, OptionalOutputFile
+from dirad.cli.for_bytes import CompactC, check_bytes
+from dirad.cli.options import DETECTED, ModelPath, OptionalOutputFile, Reading
 from dirad.cli.printing import Findings
 
 if TYPE_CHECKING:
@@ -40,6 +41,12 @@ class COptions:
     """In C: prefix of the functions' names [default: model]."""
     fixed: Literal[16, 32] | None = None
     """In C: compute in fixed point, with weights of 16 or 32 bits."""
+    bytes: PositiveInt | None = None
+    """In C: flash that model and code may take on a Cortex-M0. Weights are stored in few bits, and
+    edges removed where need be. Inputs are bytes."""
+    data: Path | None = None
+    """With --bytes: rows to which the weights are adapted, best those that the model was fitted to
+    [default: the network is rounded as it is]."""
     low: float | None = None
     """In fixed point: lower end of the range of all inputs [default: of each input, its range in
     the data fitted to]."""
@@ -58,6 +65,7 @@ def export(
     output: OptionalOutputFile = None,
     number: int | None = None,
     c: COptions = NO_C_OPTIONS,
+    reading: Reading = DETECTED,
     talk: Output = TALKATIVE,
 ) -> None:
     """Export a model for use without dirad: C, ONNX, a Python module, a formula or a drawing.
@@ -70,6 +78,7 @@ def export(
     ```
     dirad export model.dirad --to c -o model.h            # C99, one header, no malloc
     dirad export model.dirad --to c --fixed 16 -o fixed.h # whole numbers only
+    dirad export model.dirad --to c --bytes 2048 --data train.csv -o small.h
     dirad export model.dirad --to onnx -o model.onnx
     dirad export model.dirad --to python -o standalone.py # imports only math
     dirad export model.dirad --to formula                 # LaTeX
@@ -103,7 +112,11 @@ def export(
         raise Usage("--to onnx needs a file: --output model.onnx")
     _check_c_options(found.model, to, c)
     _check_number(found.model, to, number)
-    content, facts = _exported(found, model, to, number, c)
+    if c.bytes is not None:
+        wanted = CompactC(c.bytes, c.name or "model", c.low, c.high, c.data, reading)
+        content, facts = wanted.export(found, model, talk)
+    else:
+        content, facts = _exported(found, model, to, number, c)
     if output is None:
         raw_stdout().write(content)
         return
@@ -174,14 +187,17 @@ def _check_c_options(model: Any, to: Format, c: COptions) -> None:
     from dirad.export.c_source import NAMES, is_name
 
     if to != "c":
-        for option, value in (("--name", c.name), ("--fixed", c.fixed)):
+        for option, value in (("--name", c.name), ("--fixed", c.fixed), ("--bytes", c.bytes)):
             if value is not None:
                 raise Usage(f"{option} is for C, not for {to}")
     if c.name is not None and not is_name(c.name):
         raise Usage(f"--name: must be {NAMES}, not {c.name!r}")
+    check_bytes(c.bytes, c.fixed, c.data)
     for option, value in (("--low", c.low), ("--high", c.high)):
-        if value is not None and c.fixed is None:
-            raise Usage(f"{option} is for fixed point, in C: it needs --fixed 16 or --fixed 32")
+        if value is not None and c.fixed is None and c.bytes is None:
+            raise Usage(
+                f"{option} is for fixed point, in C: it needs --fixed 16, --fixed 32 or --bytes"
+            )
         if value is not None and not math.isfinite(value):
             raise Usage(f"{option}: must be a finite number, not {value}")
     if c.fixed is not None and not hasattr(model, "network_"):

@@ -274,6 +274,12 @@ def squared_error(net: CompactNetwork, samples: Samples) -> float:
     return float(np.average(error, weights=samples.weight))
 
 
+def compact_error(net: CompactNetwork, X: NDArray, y: NDArray) -> float:
+    """Return the mean squared error on samples of equal weight."""
+    nothing = np.zeros((len(X), 0))
+    return squared_error(net, Samples(X, y, nothing, np.ones(len(X))))
+
+
 def probabilities(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the probability of each class: (samples, classes)."""
     if logits.shape[1] == 1:
