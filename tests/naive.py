@@ -563,7 +563,8 @@ def compact_outputs(net, x):
         else:
             t = min(max(total * 64 // 2 ** int(net.gate_shift[row // 2]), -256), 256)
             sigma = 64 + t - t * abs(t) // 512
-            nodes.append(z * sigma // 2 ** int(net.product_shift[row // 2]))
+            state = z * sigma // 2 ** int(net.product_shift[row // 2])
+            nodes.append(min(max(state, -32767), 32767))
     return outputs
 
 

@@ -233,7 +233,7 @@ def test_the_estimate_of_flash_is_near_and_not_below(storage, n_hidden):
         bias_bytes=STORAGES[storage].bias_bytes,
     )
     for one in (net, replace(net, classes=None)):
-        assert 0 <= estimated_flash(one) - flash(one) <= 64
+        assert 0 <= estimated_flash(one) - flash(one) <= 80
 
 
 @needs_gcc

@@ -24,9 +24,11 @@ SIZES = (1024, 2048, 4096, 12288)
 HELD_OUT = 1 / 6
 # Chosen on a sixth of the training samples, seed 0, by `python -m experiments device --choose`.
 OUR_STORAGE = {1024: 1, 2048: 0, 4096: 0, 12288: 0}  # of STORAGES
-HIDDEN = (16, 32, 64)  # of perceptrons
-THEIR_HIDDEN = {1024: 16, 2048: 32, 4096: 32, 12288: 64}
-THEIR_WEIGHTS = Weights(5, 3)
+HIDDEN = (16, 32, 64, 100)  # of perceptrons
+THEIR_HIDDEN = {1024: 32, 2048: 64, 4096: 64, 12288: 64}
+THEIR_WEIGHTS = {
+    1024: Weights(5, 3), 2048: Weights(5, 3), 4096: Weights(4, 4), 12288: Weights(4, 4)
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def run(
         return Run(method, size, seed, right, made.flash, what)
     if method == "pruned MLP":
         n_hidden = THEIR_HIDDEN[size] if choice is None else choice
-        network, flash = rectifiers.grown(X, y, size, THEIR_WEIGHTS, n_hidden, seed)
+        network, flash = rectifiers.grown(X, y, size, THEIR_WEIGHTS[size], n_hidden, seed)
         right = rectifiers.accuracy(network, data.X_test, data.y_test)
         what = f"{rectifiers.without_zeros(network)} edges, {n_hidden} nodes"
         return Run(method, size, seed, right, flash, what)

@@ -13,8 +13,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dirad.export.compact.flash import linked_flash
 
-LEAVES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+LEAVES = tuple(sorted({round(2 ** (k / 5)) for k in range(5, 51)}, reverse=True))
 TREES = (1, 3, 5, 9, 15)
+LEAST_BYTES = {"emlearn": 11, "m2cgen": 20}  # of a leaf: larger trees are not tried
 INTEGERS = 4000  # inputs of emlearn's trees are integers from 0 to this: 12 bits, as of a converter
 
 _EMLEARN_CALL = """
@@ -111,22 +112,23 @@ def best_tree(
 ) -> Best:  # fmt: skip
     """Return the best of trees of some sizes (trees, leaves) that fit into `most` bytes.
 
-    The size is chosen on held-out samples; the model is then fitted to all training samples, with
-    the next smaller size of that many trees where it has become too large.
+    The number of trees is chosen on held-out samples, each with as many leaves as fit; the model is
+    then fitted to all training samples, and the next best one taken where it has become too large.
     """
     n_classes = int(parts.train[1].max()) + 1
     scored = []
-    too_large: set[int] = set()
-    for trees, leaves in sizes:
-        if trees in too_large:
+    found: set[int] = set()
+    for trees, leaves in sizes:  # of each number of trees, the largest that fit
+        if trees in found:
             continue
         model = forest(trees, leaves, seed).fit(*parts.fit)
         if linked_flash(source(model), libraries=_include()) > most:
-            too_large.add(trees)
             continue
+        found.add(trees)
         right = np.mean(votes(model, parts.held[0], n_classes) == parts.held[1])
         scored.append((float(right), trees, leaves))
-    for _, trees, leaves in sorted(scored, key=lambda one: -one[0]):
+    smaller = [(right, t, n * 9 // 10) for right, t, n in scored if n > 2]
+    for _, trees, leaves in sorted([*scored, *smaller], key=lambda one: -one[0]):
         model = forest(trees, leaves, seed).fit(*parts.train)
         flash = linked_flash(source(model), libraries=_include())
         if flash <= most:
@@ -141,10 +143,11 @@ def _include() -> tuple[str, ...]:
 
 
 def emlearn_sizes(most: int) -> list[tuple[int, int]]:
-    """Return trees and leaves that may fit: a leaf takes at least ten bytes of code."""
-    return [(t, n) for t in TREES for n in LEAVES if t * n * 10 < 1.3 * most]
+    """Return trees and leaves that may fit."""
+    least = LEAST_BYTES["emlearn"]
+    return [(t, n) for t in TREES for n in LEAVES if t * n * least < most]
 
 
 def m2cgen_sizes(most: int) -> list[tuple[int, int]]:
     """Return numbers of leaves that may fit."""
-    return [(1, n) for n in LEAVES if n * 20 < most]
+    return [(1, n) for n in LEAVES if n * LEAST_BYTES["m2cgen"] < most]

@@ -16,7 +16,7 @@ from dirad.export.compact.draft import check_model, draft_of
 from dirad.export.compact.encode import encoded
 from dirad.export.compact.evaluate import evaluate, predict
 from dirad.export.compact.flash import code_estimate, flash, has_compiler
-from dirad.export.compact.form import POWERS, CompactNetwork, Weights
+from dirad.export.compact.form import POWERS, CompactNetwork, OutOfRange, Weights
 from dirad.export.compact.pruning import importances, strongest
 from dirad.export.compact.refit import BATCH, Lesson, refit
 from dirad.export.compact.scaling import Scaled, Storage, scaled
@@ -100,22 +100,56 @@ def compact(
     samples = _samples(model, X, y, seed)
     ranges = list(_ranges(model, samples.X, low, high, known))
     storages = storages if max_bytes is not None else storages[-1:]
-    limits = [limit_of(model, samples, ranges[0], storage, max_bytes) for storage in storages]
+    limits = [_limit(model, samples, ranges[0], storage, max_bytes) for storage in storages]
     choices = [
         (storage, limit) for storage, limit in zip(storages, limits, strict=True) if limit > 0
     ]
     if not choices:
         raise TooSmall(f"{max_bytes} bytes are too few: the code alone takes more")
     fit, held = _split(model, samples, seed)
-    best = choices[0], ranges[0]
-    if len(choices) * len(ranges) > 1:
-        scored = [(_tried(model, fit, held, r, *choices[0], seed, known), r) for r in ranges]
-        chosen = min(scored, key=lambda one: one[0])[1]
-        tried = [(_tried(model, fit, held, chosen, *c, seed, known), c) for c in choices]
-        best = min(tried, key=lambda one: one[0])[1], chosen
-    (storage, limit), ends = best
-    net = _made(model, samples, ends, storage, limit, seed, known, 1.0)
+    ends = ranges[0]
+    if len(ranges) > 1:
+        scored = [_tried(model, fit, held, r, *choices[0], seed, known) for r in ranges]
+        ends = ranges[int(np.argmin(scored))]
+    if len(choices) > 1:
+        scored = [_tried(model, fit, held, ends, *c, seed, known) for c in choices]
+        choices = [choices[i] for i in np.argsort(scored, kind="stable")]
+    net = _first_made(model, samples, ends, choices, seed, known, max_bytes)
     return _measured(model, net, samples if known and y is not None else None)
+
+
+def _first_made(
+    model: Any,
+    samples: Samples,
+    ends: tuple[NDArray, NDArray],
+    choices: Sequence[tuple[Storage, int]],
+    seed: int,
+    known: bool,
+    max_bytes: int | None,
+) -> CompactNetwork:
+    """Return the network of the first choice whose sums stay within 32 bits."""
+    for place, (storage, limit) in enumerate(choices):
+        try:
+            net = _made(model, samples, ends, storage, limit, seed, known, 1.0)
+            excess = 0 if max_bytes is None else flash(net) - max_bytes
+            if excess > 0:  # its code is larger than that of the network before it was pruned
+                net = _made(model, samples, ends, storage, limit - excess, seed, known, 1.0)
+        except OutOfRange:
+            if place + 1 == len(choices):
+                raise
+        else:
+            return net
+    raise AssertionError("there is no choice")
+
+
+def _limit(
+    model: Any, samples: Samples, ends: tuple[NDArray, NDArray], storage: Storage, most: int | None
+) -> int:
+    """Return the bytes for the table; 0 where sums stored in this way could leave 32 bits."""
+    try:
+        return limit_of(model, samples, ends, storage, most)
+    except OutOfRange:
+        return 0
 
 
 def limit_of(
@@ -257,7 +291,7 @@ def _tried(
     """Return the mean squared error on held-out samples, of probabilities or of values."""
     try:
         net = _made(model, fit, ends, storage, limit, seed, known, SEARCH_SHARE)
-    except ValueError:  # its sums leave 32 bits
+    except OutOfRange:
         return np.inf
     return squared_error(net, held)
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dirad.export.compact.form import LIMIT, ONE, SQUARE_SHIFT, CompactNetwork
+from dirad.export.compact.form import LIMIT, NODE_MOST, ONE, SQUARE_SHIFT, CompactNetwork
 
 CHUNK = 2048  # samples computed together
 
@@ -31,7 +31,8 @@ def _chunk(net: CompactNetwork, x: NDArray[np.uint8]) -> NDArray[np.int64]:
         sums = weights[rows] @ nodes + bias[rows, None]
         z, m = sums[::2], sums[1::2]
         sigma = sigma_1(m, net.gate_shift[group, None])
-        nodes[net.n_inputs + group] = (z * sigma) >> net.product_shift[group, None]
+        states = (z * sigma) >> net.product_shift[group, None]
+        nodes[net.n_inputs + group] = np.clip(states, -NODE_MOST, NODE_MOST)
     last = np.arange(2 * net.n_hidden, net.n_rows)
     return (weights[last] @ nodes + bias[last, None]).T
 

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from dirad.export.compact.encode import encoded
-from dirad.export.compact.form import POWERS, CompactNetwork
+from dirad.export.compact.form import NODE_MOST, POWERS, CompactNetwork, bounds
 from dirad.export.compact.source import compact_source
 
 COMPILER = "arm-none-eabi-gcc"
@@ -26,7 +26,7 @@ int32_t answer(const uint8_t *x, int32_t *out)
 # with each property. A test compares them with the compiler that is installed.
 ONE_OUTPUT, VALUES, CLASSES = 0, 1, 2
 WITHOUT_NODES, WITH_NODES = (68, 100, 124), (220, 228, 264)
-OF_TWO_FORMATS, OF_POWERS, OF_LARGE_BIAS = 56, 20, 24
+OF_TWO_FORMATS, OF_POWERS, OF_LARGE_BIAS, OF_LIMIT = 56, 20, 24, 24
 MARGIN = 8
 
 
@@ -76,6 +76,7 @@ def code_estimate(net: CompactNetwork) -> int:
         + OF_TWO_FORMATS * mixed
         + OF_POWERS * (net.formats[1].kind == POWERS)
         + OF_LARGE_BIAS * (net.bias_bytes == 2)
+        + OF_LIMIT * bool(bounds(net).nodes.max(initial=0) > NODE_MOST)
         + MARGIN
     )
 

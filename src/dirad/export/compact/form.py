@@ -5,7 +5,7 @@ Rows are weighted sums: the two terms z and m of each hidden node, then one row 
 
     row = bias + Σ weight · node                      (inputs from 0 to 255)
     t = clip((64 · m) >> gate_shift, −256, 256)       (64 is 1: six bits behind the point)
-    node = (z · (64 + t − t·|t| / 512)) >> product_shift
+    node = clip((z · (64 + t − t·|t| / 512)) >> product_shift, −32767, 32767)
 
 The parabola t − t·|t|/512 replaces 2·tanh(t/2) of σ₁: the same slope at 0, the same limits, within
 0.07 everywhere. A steep gate is so nearly always at a limit: it is a comparison.
@@ -25,6 +25,7 @@ SQUARE_SHIFT = ONE_BITS + 3  # t·|t| over 8, in the fraction of t
 SIGMA_MOST = 3 * ONE
 LARGEST_SHIFT = 15  # two shifts share a byte
 INTEGER = 2**31 - 1
+NODE_MOST = 2**15 - 1  # of a hidden node; C tests it only where a node could exceed it
 
 UNIFORM, POWERS = "uniform", "powers"  # kinds of weight levels
 
@@ -137,25 +138,30 @@ class CompactNetwork:
         return replace(self, start=start, source=self.source[keep], weight=self.weight[keep])
 
 
+class OutOfRange(ValueError):
+    """A sum could leave 32 bits."""
+
+
 class Bounds(NamedTuple):
     """Largest magnitudes, whatever the input bytes."""
 
     sums: NDArray[np.int64]  # (rows,)
-    nodes: NDArray[np.int64]  # (hidden,)
+    nodes: NDArray[np.int64]  # (hidden,) before they are limited to NODE_MOST
 
 
 def bounds(net: CompactNetwork) -> Bounds:
     """Return the largest magnitude of every row and hidden node, by interval arithmetic."""
     largest = np.concatenate([np.full(net.n_inputs, BYTE), np.zeros(net.n_hidden, np.int64)])
-    sums = np.zeros(net.n_rows, np.int64)
+    sums, nodes = np.zeros(net.n_rows, np.int64), np.zeros(net.n_hidden, np.int64)
     for row in range(net.n_rows):
         own = slice(net.start[row], net.start[row + 1])
         reach = int(np.abs(net.weight[own]) @ largest[net.source[own]])
         sums[row] = reach + (abs(int(net.bias[row])) << net.bias_shift)
         if row < 2 * net.n_hidden and row % 2:
             product = int(sums[row - 1]) * SIGMA_MOST
-            largest[net.n_inputs + row // 2] = (product >> int(net.product_shift[row // 2])) + 1
-    return Bounds(sums, largest[net.n_inputs :])
+            nodes[row // 2] = (product >> int(net.product_shift[row // 2])) + 1
+            largest[net.n_inputs + row // 2] = min(int(nodes[row // 2]), NODE_MOST)
+    return Bounds(sums, nodes)
 
 
 def check_bounds(net: CompactNetwork) -> None:
@@ -166,7 +172,7 @@ def check_bounds(net: CompactNetwork) -> None:
     for what, values in steps.items():
         if values.max(initial=0) > INTEGER:
             worst = int(values.argmax())
-            raise ValueError(
+            raise OutOfRange(
                 f"the {what} of row {worst} may reach {int(values[worst])}, which 32 bits do not "
                 "hold: use fewer bits per weight"
             )

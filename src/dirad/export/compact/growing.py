@@ -1,9 +1,10 @@
 """Grow a network for a budget of bytes, and store it in them.
 
-Several plans are compared on held-out samples: a compact network of about as many edges as fit, one
-of half as many, and a wide one, which is pruned. The best is grown again on all samples. Where a
-layer is shared (many inputs, several classes, many samples) there is one plan, with fewer and
-fuller nodes than without a budget: gaps between edges are then short, and stored in few bits.
+Several plans are compared on held-out samples, all stored in one way: a compact network of about as
+many edges as fit, one of half as many, and a wide one, which is pruned. The best is grown again on
+all samples, and the best way to store it is searched for. Where a layer is shared (many inputs,
+several classes, many samples) there is one plan, with fewer and fuller nodes than without a budget:
+gaps between edges are then short, and stored in few bits.
 """
 
 import math
@@ -65,7 +66,8 @@ def fit_compact(
         errors = []
         for plan in plans:
             grown = _grown(model, plan, X[fit], y[fit])
-            net = compact(grown, max_bytes, X[fit], y[fit], **options).net
+            quick: dict[str, Any] = options | {"storages": [storages[len(storages) // 2]]}
+            net = compact(grown, max_bytes, X[fit], y[fit], **quick).net
             errors.append(compact_error(net, X[held], y[held]))
         best = plans[int(np.argmin(errors))]
     grown = _grown(model, best, X, y)

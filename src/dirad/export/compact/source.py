@@ -5,6 +5,7 @@ from dirad.export.compact.encode import Encoded, encoded
 from dirad.export.compact.form import (
     BYTE,
     LIMIT,
+    NODE_MOST,
     ONE,
     POWERS,
     SQUARE_SHIFT,
@@ -73,7 +74,8 @@ _GATE = """        if (row >= {hidden_rows}) {{
             int32_t t = (sum * {one}) >> (shifts >> 4);
             t = t < -{limit} ? -{limit} : t > {limit} ? {limit} : t;
             t += {one} - ((t * (t < 0 ? -t : t)) >> {square});
-            node[n++ - {n_inputs}] = ({type})((z * t) >> (shifts & 15));
+            z = (z * t) >> (shifts & 15);
+{state}
         }} else {{
             z = sum;
         }}"""
@@ -156,12 +158,16 @@ def _named_inputs(net: CompactNetwork) -> str:
 
 
 def _ram(net: CompactNetwork) -> int:
-    size = 2 if _node_type(net) == "int16_t" else 4
-    return net.n_hidden * size + 4 * net.n_outputs
+    return 2 * net.n_hidden + 4 * net.n_outputs
 
 
-def _node_type(net: CompactNetwork) -> str:
-    return "int16_t" if bounds(net).nodes.max(initial=0) < 2**15 else "int32_t"
+def _state(net: CompactNetwork) -> str:
+    """Return the statements that store the state of a hidden node, limited where need be."""
+    limit = ""
+    if bounds(net).nodes.max(initial=0) > NODE_MOST:
+        most = NODE_MOST
+        limit = f"            z = z < -{most} ? -{most} : z > {most} ? {most} : z;\n"
+    return f"{limit}            node[n++ - {{NAME}}_N_INPUTS] = (int16_t)z;"
 
 
 def _macros(net: CompactNetwork, upper: str) -> str:
@@ -216,10 +222,9 @@ def _run(net: CompactNetwork, data: Encoded) -> str:
     value = "x[at]"
     if net.n_hidden:
         value = "at < {NAME}_N_INPUTS ? x[at] : node[at - {NAME}_N_INPUTS]"
-    node_type = _node_type(net)
     parts = {
         "{what}": what,
-        "{nodes}": f"    {node_type} node[{net.n_hidden}];\n" if net.n_hidden else "",
+        "{nodes}": f"    int16_t node[{net.n_hidden}];\n" if net.n_hidden else "",
         "{first}": str(data.first[0] if net.n_hidden else data.first[1]),
         "{before}": before,
         "{rows}": str(net.n_rows),
@@ -231,8 +236,7 @@ def _run(net: CompactNetwork, data: Encoded) -> str:
             one=ONE,
             limit=LIMIT,
             square=SQUARE_SHIFT,
-            n_inputs="{NAME}_N_INPUTS",
-            type=node_type,
+            state=_state(net),
         )
         if net.n_hidden
         else "        *out++ = sum;",
