@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 
 import naive
 from dirad import DIRADClassifier, DIRADRegressor
-from dirad.export.compact import TooSmall, compact, compact_source, evaluate, predict
+from dirad.export.compact import TooSmall, compact_source, evaluate, predict, to_compact
 from dirad.export.compact.budget import STORAGES
 from dirad.export.compact.draft import draft_of, node_values
 from dirad.export.compact.encode import decoded, encoded
@@ -149,7 +149,7 @@ def test_a_compact_network_answers_as_the_model(kind):
     if kind in ("regressor", "columns"):
         X = np.random.default_rng(0).normal(own.input_mean_, own.input_spread_, (300, 10))
     answers = own.predict(X)
-    found = compact(own, None, X, answers)
+    found = to_compact(own, None, X, answers)
     assert found.after is not None
     assert found.after > 0.95
     assert found.net.n_edges == own.n_edges_
@@ -191,7 +191,7 @@ def test_a_refit_repairs_what_rounding_breaks():
 def test_the_bytes_are_kept_and_edges_pruned():
     X, y = load_iris(return_X_y=True)
     own = DIRADClassifier(random_state=0, structure="wide").fit(X, y)
-    sizes = {most: compact(own, most, X, y, storages=STORAGES[1:3]) for most in (262, 512)}
+    sizes = {most: to_compact(own, most, X, y, storages=STORAGES[1:3]) for most in (262, 512)}
     for most, found in sizes.items():
         assert found.flash <= most
         assert found.after > 0.9
@@ -201,7 +201,7 @@ def test_the_bytes_are_kept_and_edges_pruned():
 def test_the_same_twice():
     X, y = load_iris(return_X_y=True)
     texts = {
-        compact_source(compact(model("softmax"), 400, X, y, storages=STORAGES[:2]).net)
+        compact_source(to_compact(model("softmax"), 400, X, y, storages=STORAGES[:2]).net)
         for _ in range(2)
     }
     assert len(texts) == 1
@@ -210,16 +210,16 @@ def test_the_same_twice():
 def test_what_has_no_compact_form_says_why():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(TooSmall, match="100 bytes"):
-        compact(model("softmax"), 100, X, y)
+        to_compact(model("softmax"), 100, X, y)
     holes = X.copy()
     holes[::7, 1] = np.nan
     own = DIRADClassifier(random_state=0, max_edges=10).fit(holes, y)
     with pytest.raises(ValueError, match="missing values in x1"):
-        compact(own, 1024)
+        to_compact(own, 1024)
     with pytest.raises(ValueError, match="missing"):
-        compact(model("softmax"), 1024, holes, y)
+        to_compact(model("softmax"), 1024, holes, y)
     with pytest.raises(TypeError, match="PREVALClassifier"):
-        compact(model("alone"), 1024)
+        to_compact(model("alone"), 1024)
     with pytest.raises(ValueError, match="uint8"):
         evaluate(random_net(0, FORMATS[0]), np.zeros((2, 30)))
 
@@ -239,7 +239,7 @@ def test_the_estimate_of_flash_is_near_and_not_below(storage, n_hidden):
 @needs_gcc
 def test_inputs_and_classes_in_c(tmp_path):
     X, y = load_iris(return_X_y=True)
-    net = compact(model("softmax"), None, X, y).net
+    net = to_compact(model("softmax"), None, X, y).net
     calls = "int c(const uint8_t *x) { return model_predict_class(x); }\n"
     calls += "int i(int k, float v) { return model_input(k, v); }\n"
     (tmp_path / "main.c").write_text(compact_source(net) + calls)
@@ -259,7 +259,7 @@ def test_values_of_a_regressor():
     X = rng.uniform(-3, 5, (400, 2))
     y = 100 + 20 * X[:, 0] - 7 * X[:, 1]
     own = DIRADRegressor(random_state=0).fit(X, y)
-    found = compact(own, 600, X, y, storages=STORAGES[-1:])
+    found = to_compact(own, 600, X, y, storages=STORAGES[-1:])
     assert found.after > 0.99
     assert "model_value" in compact_source(found.net)
     x, ones = np.zeros((2, 2), np.uint8), np.ones(2, np.float32)

@@ -114,9 +114,10 @@ def export(
     _check_number(found.model, to, number)
     if c.bytes is not None:
         wanted = CompactC(c.bytes, c.name or "model", c.low, c.high, c.data, reading)
-        content, facts = wanted.export(found, model, talk)
+        content, facts, note = wanted.export(found, model, talk)
     else:
         content, facts = _exported(found, model, to, number, c)
+        note = ""
     if output is None:
         raw_stdout().write(content)
         return
@@ -124,7 +125,7 @@ def export(
         part.write_bytes(content)
     findings = Findings(talk)
     about = {"file": str(output), "bytes": len(content)} | facts
-    findings.facts("Export", about, _notes(found, model, to, c))
+    findings.facts("Export", about, f"{_notes(found, model, to, c)} {note}".strip())
     findings.print()
 
 

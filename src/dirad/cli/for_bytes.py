@@ -35,8 +35,10 @@ class CompactC:
     data: Path | None
     reading: Reading
 
-    def export(self, found: "ModelFile", path: Path, talk: Output) -> tuple[bytes, dict[str, Any]]:
-        """Return the header, and facts about it."""
+    def export(
+        self, found: "ModelFile", path: Path, talk: Output
+    ) -> tuple[bytes, dict[str, Any], str]:
+        """Return the header, facts about it, and what a user has to know."""
         from dirad.export.compact import compact_source
 
         try:
@@ -44,7 +46,7 @@ class CompactC:
             source = compact_source(made.net, self.name)
         except (ValueError, TypeError) as error:
             raise Usage(f"--bytes {self.max_bytes}: {error}") from None
-        return source.encode(), facts(made)
+        return source.encode(), facts(made), flash_note(made)
 
     def _stored(self, found: "ModelFile", path: Path) -> "Compacted | None":
         """Return the compact network that `dirad fit --max-bytes` stored, if it is the one."""
@@ -67,7 +69,7 @@ class CompactC:
         return Compacted(net, flash(net), has_compiler(), None, None)
 
     def _searched(self, found: "ModelFile", path: Path, talk: Output) -> "Compacted":
-        from dirad.export.compact import compact
+        from dirad.export.compact import to_compact
 
         X = y = None
         if self.data is not None:
@@ -76,7 +78,7 @@ class CompactC:
                 target = encoder_of(found, path).target.name
                 raise Usage(f"--data {self.data}: it has no column {target!r} to adapt to")
         with spinner(talk, f"searching for {self.max_bytes} bytes"):
-            return compact(found.model, self.max_bytes, X, y, low=self.low, high=self.high)
+            return to_compact(found.model, self.max_bytes, X, y, low=self.low, high=self.high)
 
 
 def _answers_all(net: Any, labels: tuple[Any, ...] | None) -> bool:
@@ -115,6 +117,16 @@ def grown_for_bytes(
     return model, {MAX_BYTES: most, COMPACT: as_json(made.net)}, shown
 
 
+def flash_note(made: "Compacted") -> str:
+    """Say what the bytes of flash are."""
+    if made.is_measured:
+        return "Flash is that of model and code on a Cortex-M0, by arm-none-eabi-gcc -Os."
+    return (
+        "Flash is that of model and code on a Cortex-M0, estimated: arm-none-eabi-gcc is not "
+        "installed."
+    )
+
+
 def facts(made: "Compacted") -> dict[str, Any]:
     """Return what a user wants to know about a compact network."""
     net = made.net
@@ -122,7 +134,6 @@ def facts(made: "Compacted") -> dict[str, Any]:
     bits = f"{hidden.bits}" if hidden.bits == output.bits else f"{hidden.bits} and {output.bits}"
     found: dict[str, Any] = {
         "flash, bytes": made.flash,
-        "flash is": "measured (arm-none-eabi-gcc)" if made.is_measured else "estimated",
         "edges": net.n_edges,
         "hidden nodes": net.n_hidden,
         "bits per weight": bits,

@@ -1,6 +1,6 @@
 """Networks of small integers for a budget of bytes: quantized, encoded, and written in C."""
 
-from dirad.export.compact.budget import Compacted, TooSmall, compact
+from dirad.export.compact.budget import Compacted, TooSmall, to_compact
 from dirad.export.compact.evaluate import evaluate, predict
 from dirad.export.compact.form import CompactNetwork, Weights
 from dirad.export.compact.source import compact_source
@@ -10,8 +10,8 @@ __all__ = [
     "Compacted",
     "TooSmall",
     "Weights",
-    "compact",
     "compact_source",
     "evaluate",
     "predict",
+    "to_compact",
 ]

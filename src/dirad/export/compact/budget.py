@@ -75,7 +75,7 @@ class Compacted:
     after: float | None  # of the compact network
 
 
-def compact(
+def to_compact(
     model: Any,
     max_bytes: int | None = None,
     X: Any = None,

@@ -19,8 +19,8 @@ from dirad.export.compact.budget import (
     STORAGES,
     Compacted,
     TooSmall,
-    compact,
     compact_error,
+    to_compact,
 )
 from dirad.export.compact.flash import MARGIN, OF_TWO_FORMATS, WITH_NODES
 from dirad.export.compact.scaling import Storage
@@ -53,7 +53,7 @@ def fit_compact(
     """Return a network like `model`, grown for `max_bytes` of flash, and its compact form.
 
     `model` is a DIRADClassifier or DIRADRegressor, whose parameters are used, except those that
-    decide its size. The other parameters are those of `compact`.
+    decide its size. The other parameters are those of `to_compact`.
     """
     X, y = np.asarray(X, np.float64), np.asarray(y)
     plans = _plans(model, X, y, max_bytes)
@@ -67,11 +67,11 @@ def fit_compact(
         for plan in plans:
             grown = _grown(model, plan, X[fit], y[fit])
             quick: dict[str, Any] = options | {"storages": [storages[len(storages) // 2]]}
-            net = compact(grown, max_bytes, X[fit], y[fit], **quick).net
+            net = to_compact(grown, max_bytes, X[fit], y[fit], **quick).net
             errors.append(compact_error(net, X[held], y[held]))
         best = plans[int(np.argmin(errors))]
     grown = _grown(model, best, X, y)
-    return grown, compact(grown, max_bytes, X, y, **options)
+    return grown, to_compact(grown, max_bytes, X, y, **options)
 
 
 def _grown(model: Any, plan: Plan, X: Any, y: Any) -> Any:
