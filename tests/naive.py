@@ -542,3 +542,48 @@ def shuffled(seed, purpose, step, n):
         j = mix(base ^ i) % (i + 1)
         order[i], order[j] = order[j], order[i]
     return order
+
+
+# ------------------------------------------------------------------ compact networks
+
+
+def compact_outputs(net, x):
+    """The output rows of a compact network for one sample of bytes, in Python's integers."""
+    nodes = list(x)
+    outputs = []
+    z = 0
+    for row in range(len(net.bias)):
+        total = int(net.bias[row]) * 2**net.bias_shift
+        for e in range(net.start[row], net.start[row + 1]):
+            total += int(net.weight[e]) * nodes[net.source[e]]
+        if row >= 2 * net.n_hidden:
+            outputs.append(total)
+        elif row % 2 == 0:
+            z = total
+        else:
+            t = min(max(total * 64 // 2 ** int(net.gate_shift[row // 2]), -256), 256)
+            sigma = 64 + t - t * abs(t) // 512
+            state = z * sigma // 2 ** int(net.product_shift[row // 2])
+            nodes.append(min(max(state, -32767), 32767))
+    return outputs
+
+
+def compact_loss(net, weight, bias, samples, targets, scale):
+    """Mean cross-entropy of a compact network in real numbers, nothing rounded."""
+    losses = []
+    for x, target in zip(samples, targets, strict=True):
+        nodes, logits, z = [float(v) for v in x], [], 0.0
+        for row in range(len(bias)):
+            total = float(bias[row])
+            for e in range(net.start[row], net.start[row + 1]):
+                total += float(weight[e]) * nodes[net.source[e]]
+            if row >= 2 * net.n_hidden:
+                logits.append(total * scale)
+            elif row % 2 == 0:
+                z = total
+            else:
+                t = min(max(total / 2.0 ** net.gate_shift[row // 2], -4.0), 4.0)
+                nodes.append(z * (1 + t - t * abs(t) / 8) * 64 / 2.0 ** net.product_shift[row // 2])
+        log_sum = math.log(sum(math.exp(v) for v in logits))
+        losses.append(sum(float(p) * (log_sum - v) for p, v in zip(target, logits, strict=True)))
+    return sum(losses) / len(losses)

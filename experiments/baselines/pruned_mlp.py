@@ -63,7 +63,7 @@ def pruned_mlp(
         if not sizes:
             raise ValueError(f"no hidden size of {tuple(hidden)} gives {n_edges} edges")
         n_hidden = _best_hidden(X, targets, codes, n_edges, sizes, epochs, seed)
-        network = _train_and_prune(X, targets, n_edges, n_hidden, epochs, seed)
+        network = train_and_prune(X, targets, n_edges, n_hidden, epochs, seed)
         found[n_edges] = PrunedMLP(
             network, classes, n_hidden, classes[perceptron.codes(network, X_eval)]
         )
@@ -80,13 +80,13 @@ def _best_hidden(
     )
 
     def accuracy(n_hidden: int) -> float:
-        network = _train_and_prune(X[fit], targets[fit], n_edges, n_hidden, epochs, seed)
+        network = train_and_prune(X[fit], targets[fit], n_edges, n_hidden, epochs, seed)
         return float((perceptron.codes(network, X[held]) == codes[held]).mean())
 
     return max(sizes, key=accuracy)
 
 
-def _train_and_prune(
+def train_and_prune(
     X: Array, targets: Array, n_edges: int, n_hidden: int, epochs: int, seed: int
 ) -> MLP:
     rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from cyclopts import Parameter
 
-from dirad.cli.app import TALKATIVE, Flag, Output, Usage, app, raw_stdout
+from dirad.cli.app import TALKATIVE, Flag, Output, PositiveInt, Usage, app, raw_stdout
 from dirad.cli.files import (
     check_output,
     encoder_of,
@@ -18,7 +18,8 @@ from dirad.cli.files import (
     require_begun,
     rows_of,
 )
-from dirad.cli.options import DETECTED, ModelPath, OptionalOutputFile
+from dirad.cli.for_bytes import CompactC, check_bytes
+from dirad.cli.options import DETECTED, ModelPath, OptionalOutputFile, Reading
 from dirad.cli.printing import Findings
 
 if TYPE_CHECKING:
@@ -61,6 +62,12 @@ class COptions:
     """In C: prefix of the functions' names [default: model]."""
     fixed: Literal[16, 32] | None = None
     """In C: compute in fixed point, with weights of 16 or 32 bits."""
+    bytes: PositiveInt | None = None
+    """In C: flash that model and code may take on a Cortex-M0. Weights are stored in few bits, and
+    edges removed where need be. Inputs are bytes."""
+    data: Path | None = None
+    """With --bytes: rows to which the weights are adapted, best those that the model was fitted to
+    [default: the network is rounded as it is]."""
     low: float | None = None
     """In fixed point: lower end of the range of all inputs [default: of each input, its range in
     the data fitted to]."""
@@ -98,6 +105,7 @@ def export(
     number: int | None = None,
     c: COptions = NO_C_OPTIONS,
     novelty: NoveltyOptions = NO_NOVELTY_OPTIONS,
+    reading: Reading = DETECTED,
     talk: Output = TALKATIVE,
 ) -> None:
     """Export a model for use without dirad: C, ONNX, a Python module, a formula or a drawing.
@@ -114,6 +122,7 @@ def export(
     ```
     dirad export model.dirad --to c -o model.h            # C99, one header, no malloc
     dirad export model.dirad --to c --fixed 16 -o fixed.h # whole numbers only
+    dirad export model.dirad --to c --bytes 2048 --data train.csv -o small.h
     dirad export model.dirad --to c --learn -o learn.h    # adapts on the device
     dirad export model.dirad --to arduino -o model.zip    # or --to zephyr -o folder
     dirad export model.dirad --to onnx -o model.onnx
@@ -147,14 +156,19 @@ def export(
     _check_c_options(found.model, to, c)
     _check_number(found.model, to, number)
     _check_novelty(found.model, to, novelty)
-    content, facts = _exported(found, model, to, number, c, novelty)
+    if c.bytes is not None:
+        wanted = CompactC(c.bytes, c.name or "model", c.low, c.high, c.data, reading)
+        content, facts, note = wanted.export(found, model, talk)
+    else:
+        content, facts = _exported(found, model, to, number, c, novelty)
+        note = ""
     if output is None:
         assert isinstance(content, bytes)
         raw_stdout().write(content)
         return
     findings = Findings(talk)
     about = _written(content, output, c.name or "model") | facts
-    findings.facts("Export", about, _notes(found, model, to, c))
+    findings.facts("Export", about, f"{_notes(found, model, to, c)} {note}".strip())
     findings.print()
 
 
@@ -259,17 +273,21 @@ def _check_c_options(model: Any, to: Format, c: COptions) -> None:
     """Refuse options of C and of fixed point where they have no meaning."""
     from dirad.export.c_source import NAMES, is_name
 
-    if c.learn and to != "c":
-        raise Usage(f"--learn is for --to c, not for {to}")
+    for option, value in (("--learn", c.learn), ("--bytes", c.bytes)):
+        if value and to != "c":
+            raise Usage(f"{option} is for --to c, not for {to}")
     if to not in IN_C:
         for option, value in (("--name", c.name), ("--fixed", c.fixed)):
             if value is not None:
                 raise Usage(f"{option} is for C, not for {to}")
     if c.name is not None and not is_name(c.name):
         raise Usage(f"--name: must be {NAMES}, not {c.name!r}")
+    check_bytes(c.bytes, c.fixed, c.data)
     for option, value in (("--low", c.low), ("--high", c.high)):
-        if value is not None and c.fixed is None:
-            raise Usage(f"{option} is for fixed point, in C: it needs --fixed 16 or --fixed 32")
+        if value is not None and c.fixed is None and c.bytes is None:
+            raise Usage(
+                f"{option} is for fixed point, in C: it needs --fixed 16, --fixed 32 or --bytes"
+            )
         if value is not None and not math.isfinite(value):
             raise Usage(f"{option}: must be a finite number, not {value}")
     if c.learn and c.fixed is not None:

@@ -22,6 +22,7 @@ from dirad.cli.app import (
 )
 from dirad.cli.checkpoint import Job, claimed_output, provenance_of
 from dirad.cli.files import check_output, open_data, ordered, scores
+from dirad.cli.for_bytes import check_max_bytes, grown_for_bytes
 from dirad.cli.learn import learn_rows
 from dirad.cli.options import (
     DETECTED,
@@ -69,6 +70,9 @@ class Growth:
     """The default settings, or those of the paper."""
     max_edges: PositiveInt | None = None
     """Largest number of edges [default: as many as improve the network]."""
+    max_bytes: PositiveInt | None = None
+    """Grow for so many bytes of flash, model and code, on a microcontroller; the model file also
+    holds the network in these bytes, for `dirad export --to c --bytes`."""
     committee: PositiveInt = 1
     """Networks that are grown and averaged: larger, and more accurate where data are noisy."""
     structure: Literal["auto", "compact", "wide"] = "auto"
@@ -166,6 +170,8 @@ def _check_options(columns: Columns, growth: Growth, stream: Stream) -> None:
         raise Usage(f"--category {stream.time}: this is the column of --time, not an input")
     if stream.continual:
         _check_continual_options(growth)
+    elif growth.max_bytes is not None:
+        check_max_bytes(growth.max_edges, growth.preset, growth.committee, growth.structure)
     elif stream.finish:
         raise Usage("--finish needs --continual: a single network is always finished")
     elif stream.time is not None:
@@ -195,6 +201,8 @@ def _check_continual_options(growth: Growth) -> None:
             f"({limits.l0.max_edges} edges for L0, {limits.l1.max_edges} for each pathway of L1); "
             "in Python, PREVALClassifier takes others as `l0` and `l1`"
         )
+    if growth.max_bytes is not None:
+        raise Usage("--max-bytes: only a single network can be grown for a number of bytes")
     if growth.committee > 1:
         raise Usage("--committee: --continual grows a network for every task, not several")
     if growth.structure != "auto":
@@ -262,10 +270,14 @@ def _fit_network(job: Job, model: Any, growth: Growth, test: float) -> None:
         structure=growth.structure,
         random_state=growth.seed,
     )
-    if model is None:
+    stored, about_bytes = {}, {}
+    if model is None and growth.max_bytes is not None:
+        model, stored, about_bytes = grown_for_bytes(fresh, X, y, growth.max_bytes, job.talk)
+    elif model is None:
         with spinner(job.talk, "choosing a structure"):
             model = fresh.fit(X, y, steps=STEPS)
-    job.require_same(model, fresh)
+    if growth.max_bytes is None:
+        job.require_same(model, fresh)
     with job.pauses() as pause, progress(job.talk, "growing", "steps") as show:
         while not model.is_stable_:
             steps = model.params_.max_steps + model.params_.settle_steps
@@ -273,16 +285,17 @@ def _fit_network(job: Job, model: Any, growth: Growth, test: float) -> None:
             pause(model, f"at step {model.n_steps_}")
             model.resume(X, y, steps=STEPS)
     measured = scores(model, X_test, y_test)
-    known = with_medians(X)
-    ranges = {"low": known.min(axis=0).tolist(), "high": known.max(axis=0).tolist()}
-    job.save_model(model, **{"rows": len(X), "test rows": len(X_test)}, **measured, **ranges)
+    filled = with_medians(X)
+    ranges = {"low": filled.min(axis=0).tolist(), "high": filled.max(axis=0).tolist()}
+    known = {"rows": len(X), "test rows": len(X_test)} | measured | ranges | stored
+    job.save_model(model, **known)
     if measured:
         measured = {"test rows": len(X_test)} | measured
     note = ""
     if is_classifier and len(np.unique(y)) > 2 and np.asarray(y.tolist()).dtype.kind in "if":
         note = "The target's numbers are treated as classes; --task regression predicts numbers."
     findings = Findings(job.talk)
-    findings.facts("What was grown", _facts(job, model, len(X)) | measured, note)
+    findings.facts("What was grown", _facts(job, model, len(X)) | measured | about_bytes, note)
     findings.print()
 
 
