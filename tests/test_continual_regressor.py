@@ -441,4 +441,4 @@ def test_commands_learn_predict_and_inspect_numbers(capfdbinary, tmp_path):
     assert run(capfdbinary, "report", path, "-o", tmp_path / "page.html")[0] == 0
     code, _, message = run(capfdbinary, "export", path, "--to", "c", "-o", tmp_path / "m.h")
     assert code == 2
-    assert "cannot be exported yet" in message
+    assert "cannot be exported" in message

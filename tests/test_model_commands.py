@@ -552,7 +552,7 @@ def test_export_errors_name_the_option(capfdbinary, flowers, plant):
         ((flowers, "--to", "svg", "--number", "0"), "--number"),
         ((plant, "--to", "c", "--learn"), "--learn is for a single network"),
         ((flowers, "--to", "c", "--learn", "--fixed", "16"), "--learn is for floating point"),
-        ((flowers, "--to", "python", "--learn"), "--learn is for C"),
+        ((flowers, "--to", "python", "--learn"), "--learn is for --to c"),
         ((plant, "--to", "c", "--false-alarms", "1"), "--false-alarms: must be between 0 and 1"),
         ((plant, "--to", "dot", "--number", "0", "--false-alarms", "0.1"), "--false-alarms is"),
         (
@@ -563,6 +563,7 @@ def test_export_errors_name_the_option(capfdbinary, flowers, plant):
             (flowers, "--to", "c", "--calibrate", flowers),
             "--calibrate is for a continual model, in C",
         ),
+        ((flowers, "--to", "zephyr", "-o", "m", "--bytes", "900"), "--bytes is for --to c"),
         ((flowers, "--to", "c", "--name", "9 bad"), "--name: must be letters, digits and _"),
         ((flowers, "--to", "python", "--name", "good"), "--name is for C"),
         (

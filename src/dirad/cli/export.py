@@ -141,18 +141,8 @@ def export(
     number
         For the formula or drawing of a continual model: which of its models.
     """
-    from dirad.storage import read
-
-    found = read(model)
+    found = _finished(model)
     _check_place(output, to, model)
-    require_begun(found, model)
-    if any(one.phase != "stable" for one in getattr(found.model, "models_", ())):
-        raise Usage(f"{model} is still learning: dirad learn {model} --finish finishes it")
-    if found.fitted.estimator == "PREVALRegressor":
-        raise Usage(f"{model} is a continual model of numbers, which cannot be exported yet")
-    names = names_of(found, model)
-    if names is not None:
-        found.model.feature_names_in_ = np.array(names, object)
     _check_c_options(found.model, to, c)
     _check_number(found.model, to, number)
     _check_novelty(found.model, to, novelty)
@@ -170,6 +160,22 @@ def export(
     about = _written(content, output, c.name or "model") | facts
     findings.facts("Export", about, f"{_notes(found, model, to, c)} {note}".strip())
     findings.print()
+
+
+def _finished(path: Path) -> "ModelFile":
+    """Read a model that can be exported."""
+    from dirad.storage import read
+
+    found = read(path)
+    require_begun(found, path)
+    if any(one.phase != "stable" for one in getattr(found.model, "models_", ())):
+        raise Usage(f"{path} is still learning: dirad learn {path} --finish finishes it")
+    if found.fitted.estimator == "PREVALRegressor":
+        raise Usage(f"{path} is a continual model of numbers, which cannot be exported")
+    names = names_of(found, path)
+    if names is not None:
+        found.model.feature_names_in_ = np.array(names, object)
+    return found
 
 
 def _check_place(output: Path | None, to: Format, model: Path) -> None:
@@ -311,9 +317,7 @@ def _check_novelty(model: Any, to: Format, novelty: NoveltyOptions) -> None:
     rate = novelty.false_alarms
     known = hasattr(model, "models_")
     if rate is not None and (to in OF_ONE_NETWORK or not known):
-        raise Usage(
-            "--false-alarms is for c, arduino, zephyr, onnx and python, of a continual model"
-        )
+        raise Usage("--false-alarms is for a continual model, in code: c, onnx or python")
     if novelty.calibrate is not None and (to not in IN_C or not known):
         raise Usage("--calibrate is for a continual model, in C")
     if rate is not None and not 0 < rate < 1:
