@@ -125,11 +125,7 @@ def export(
     found = read(model)
     if output is not None:
         check_output(output, model)
-    require_begun(found, model)
-    if any(one.phase != "stable" for one in getattr(found.model, "models_", ())):
-        raise Usage(f"{model} is still learning: dirad learn {model} --finish finishes it")
-    if found.fitted.estimator == "PREVALRegressor":
-        raise Usage(f"{model} is a continual model of numbers, which cannot be exported yet")
+    _check_finished(found, model)
     names = names_of(found, model)
     if names is not None:
         found.model.feature_names_in_ = np.array(names, object)
@@ -148,6 +144,15 @@ def export(
     about = {"file": str(output), "bytes": len(content)} | facts
     findings.facts("Export", about, _notes(found, model, to, c))
     findings.print()
+
+
+def _check_finished(found: "ModelFile", path: Path) -> None:
+    """Refuse a model that has not begun or not finished to learn, and one of numbers."""
+    require_begun(found, path)
+    if any(one.phase != "stable" for one in getattr(found.model, "models_", ())):
+        raise Usage(f"{path} is still learning: dirad learn {path} --finish finishes it")
+    if found.fitted.estimator == "PREVALRegressor":
+        raise Usage(f"{path} is a continual model of numbers, which cannot be exported yet")
 
 
 def _exported(
