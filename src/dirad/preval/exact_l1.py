@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dirad.core.blas import one_blas_thread
 from dirad.core.compose import compose_gated
 from dirad.core.sparse_regression import Covariance, forward_regression
 from dirad.engine import current
@@ -51,12 +52,10 @@ def fit_exact_l1(
     So many samples as `memory` says are worth an independent one: the fewer these are, the fewer
     clusters there are.
     """
-    from threadpoolctl import threadpool_limits  # imported late: only training needs it
-
     network = states.network
     targets = np.flatnonzero(~is_output(network, states.nodes))
     # The order in which BLAS adds may depend on its number of threads.
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         values = states.of(X)
         inputs = values[:, : network.n_inputs]
         least = settings.mode_samples * memory

@@ -54,9 +54,9 @@ def l0_program(parts: ExpertParts) -> Program:
 def expert_program(parts: ExpertParts, *, details: bool = False, precise: bool = False) -> Program:
     """Return the program of a model: class probabilities and score.
 
-    If it is `precise`, it also has the result `CLUSTER_ERRORS`, and inputs whose offset is very
-    large relative to their spread lose no digits. With `details`, which are precise, it has the
-    results `L0`, `GATES` and `RESIDUALS` too.
+    If it is `precise`, it also has the results `GATES` and `CLUSTER_ERRORS`, and inputs whose
+    offset is very large relative to their spread lose no digits. With `details`, which are precise,
+    it has the results `L0` and `RESIDUALS` too.
     """
     precise |= details
     builder = Builder(parts.l0.n_inputs)
@@ -90,7 +90,7 @@ def expert_program(parts: ExpertParts, *, details: bool = False, precise: bool =
         SCORE: _novelty_score(builder, parts, rows, errors),
     }
     if precise and not details:
-        results = {CLUSTER_ERRORS: errors}
+        results = {GATES: gates, CLUSTER_ERRORS: errors}
     return builder.program(answers | results if precise else answers)
 
 
