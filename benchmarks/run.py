@@ -1,14 +1,14 @@
 """All benchmarks: `python benchmarks/run.py [PART ...]`; without an argument all of them.
 
-Parts: speed, roofline, timeline, model, size, serve. Speeds are ratios of things measured in turns
-within one run, on whatever machine this is.
+Parts: speed, roofline, timeline, model, continual, size, serve. Speeds are ratios of things that
+are measured in turns within one run, on whatever machine this is.
 """
 
 import sys
 
 from rich.console import Console
 
-PARTS = ("speed", "roofline", "timeline", "model", "size", "serve")
+PARTS = ("speed", "roofline", "timeline", "model", "continual", "size", "serve")
 
 
 def main(arguments: list[str]) -> int:
@@ -36,6 +36,10 @@ def main(arguments: list[str]) -> int:
         from model import model_table
 
         kept &= model_table(console)
+    if "continual" in wanted:
+        from continual import continual_table
+
+        kept &= continual_table(console)
     if "size" in wanted:
         from export_size import main as export_sizes
 

@@ -68,7 +68,7 @@ def _is_worth_a_kernel(program: Program, n_samples: int) -> bool:
     """
     if n_samples < LEAST_FOR_KERNEL or are_kernels_loaded():
         return n_samples >= LEAST_FOR_KERNEL
-    n = sum(len(g.steps[0].first.weight) for g in program.groups if g.is_mean_of_squares)
+    n = sum(group.n_squared_entries for group in program.groups)
     return n * n_samples >= WORTH_LOADING and find_spec("numba") is not None
 
 

@@ -266,6 +266,14 @@ class StepGroup:
         """Does it compute squares, and the means of these?"""
         return isinstance(self.steps[0], Block) and len(self.steps) == 2
 
+    @property
+    def n_squared_entries(self) -> int:
+        """Entries of the sums whose squares it takes the mean of; 0 where it computes others."""
+        squares = self.steps[0]
+        if isinstance(squares, Pooling) or not self.is_mean_of_squares:
+            return 0
+        return len(squares.first.weight)
+
 
 def grouped(program: Program) -> Iterator[StepGroup]:
     """Yield the groups of a program's steps."""
@@ -286,7 +294,9 @@ def grouped(program: Program) -> Iterator[StepGroup]:
 
 def _continues(first: Pooling, n: int, step: Step) -> bool:
     """Is a step the same pooling of the n-th run after the first?"""
-    return step == Pooling(first.transfer, first.start + n * first.taken, first.taken, first.constant)
+    return step == Pooling(
+        first.transfer, first.start + n * first.taken, first.taken, first.constant
+    )
 
 
 def _is_mean_of(program: Program, first: int, squares: Block, means: Step) -> bool:
@@ -329,15 +339,16 @@ def pruned(program: Program) -> Program:
             needed[sums.source[entries_of(sums.start, rows)[0]]] = True
     needed[: program.n_inputs] = True
     place = np.cumsum(needed) - 1
-    steps = tuple(_renumbered(step, rows, place) for step, rows in reversed(kept))
+    steps = tuple(renumbered(step, place, rows) for step, rows in reversed(kept))
     results = {name: place[numbers] for name, numbers in program.results.items()}
     return Program(program.n_inputs, steps, results)
 
 
-def _renumbered(step: Step, rows: NDArray[np.int64], place: NDArray[np.int64]) -> Step:
-    """Return some rows of a step, with other numbers of the values that it takes."""
+def renumbered(step: Step, place: NDArray[np.int64], rows: NDArray[np.int64] | None = None) -> Step:
+    """Return all or some rows of a step, with other numbers of the values that it takes."""
     if isinstance(step, Pooling):
         return Pooling(step.transfer, int(place[step.start]), step.taken, step.constant)
+    rows = np.arange(step.width) if rows is None else rows
     sums = [own.take(rows) for own in step.sums]
     first, *more = (Sums(s.start, place[s.source].astype(np.int32), s.weight, s.bias) for s in sums)
     return Block(step.transfer, first, more[0] if more else None, step.constant[rows])

@@ -7,9 +7,8 @@ single one.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dirad.program import Block, Pooling, Program, Step, Sums, stacked
+from dirad.program import Block, Program, Step, renumbered, stacked
 
 
 def result_name(name: str, number: int) -> str:
@@ -32,7 +31,7 @@ def side_by_side(programs: Sequence[Program]) -> Program:
         # Others may catch up with the one that has most steps left, and share those.
         kind = _kind(max(waiting, key=len)[0])
         chosen = [i for i, left in enumerate(waiting) if left and _kind(left[0]) == kind]
-        found = [_moved(waiting[i].pop(0), places[i]) for i in chosen]
+        found = [renumbered(waiting[i].pop(0), places[i]) for i in chosen]
         for i, step in zip(chosen, found, strict=True):
             places[i][known[i] : known[i] + step.width] = np.arange(n_values, n_values + step.width)
             known[i] += step.width
@@ -49,14 +48,6 @@ def side_by_side(programs: Sequence[Program]) -> Program:
 def _kind(step: Step) -> tuple[object, ...]:
     """Return what two steps must have in common to become one."""
     return step.transfer, isinstance(step, Block) and step.second is None
-
-
-def _moved(step: Step, place: NDArray[np.int64]) -> Step:
-    """Return a step that takes its values from other places."""
-    if isinstance(step, Pooling):
-        return Pooling(step.transfer, int(place[step.start]), step.taken, step.constant)
-    first, *more = (Sums(s.start, place[s.source].astype(np.int32), s.weight, s.bias) for s in step.sums)
-    return Block(step.transfer, first, more[0] if more else None, step.constant)
 
 
 def _merged(steps: Sequence[Step]) -> list[Step]:

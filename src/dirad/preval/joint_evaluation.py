@@ -38,10 +38,7 @@ class JointEvaluation:
         found = evaluate(self.program, X)
         return [
             expert.evaluator.scores_from(
-                {
-                    name: found[result_name(name, i)]
-                    for name in expert.evaluator.program.results
-                }
+                {name: found[result_name(name, i)] for name in expert.evaluator.program.results}
             )
             for i, expert in enumerate(self.experts)
         ]

@@ -89,9 +89,7 @@ def new_l0(settings: Settings, seed: int, n_inputs: int, base: Network | None) -
     if n_inputs > MANY_INPUTS:
         most = min(params.max_edges, MAX_EDGES_OF_MANY_INPUTS)
         settle = min(params.settle_steps, SETTLE_STEPS_OF_MANY_INPUTS)
-        params = params.replace(
-            gates=False, edge_price=0.0, max_edges=most, settle_steps=settle
-        )
+        params = params.replace(gates=False, edge_price=0.0, max_edges=most, settle_steps=settle)
     if base is None:
         transfer = LINEAR if settings.targets == NUMBERS else LOGISTIC
         state = new_state(n_inputs, 0, transfer=transfer, seed=seed)

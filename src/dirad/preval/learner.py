@@ -41,6 +41,7 @@ ERROR_STATS_SAMPLES = 300  # held-out samples by which errors of single nodes ar
 SIGNIFICANCE_OF_DOUBT = 0.01  # of autocorrelations, from which an alarm is doubted
 REFIT_FACTOR = 2.0  # times as many samples, for which L1 is fitted again,
 LARGEST_REFIT_FACTOR = 3.0  # also while L0 is trained: when that is done, L1 is fitted anyway
+MIN_CLASS_SAMPLES = 60  # of a class that is not frequent: fewer may be stray ones
 AnyPredictor = Predictor | LinearInputPredictor
 
 
@@ -332,7 +333,7 @@ class Learner:
         if unlabelled.any():
             y = np.where(unlabelled, self._labels(X), y)
         # A few samples of another class may be stray ones.
-        own = np.isin(y, frequent(y, enough=self.settings.mode_samples))
+        own = np.isin(y, frequent(y, enough=MIN_CLASS_SAMPLES))
         return fit_exact_l1(states, scaled[own], self.settings, self.seed, y[own], threads, memory)
 
     def _evidence_weights(self, nll: ClassNLL) -> tuple[float, float]:
