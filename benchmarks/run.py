@@ -1,14 +1,16 @@
 """All benchmarks: `python benchmarks/run.py [PART ...]`; without an argument all of them.
 
-Parts: speed, roofline, timeline, model, size, boards, serve, sizing. Speeds are ratios of things
-measured in turns within one run, on whatever machine this is.
+Parts: speed, roofline, timeline, model, continual, size, boards, serve, sizing. Speeds are ratios
+of things measured in turns within one run, on whatever machine this is.
 """
 
 import sys
 
 from rich.console import Console
 
-PARTS = ("speed", "roofline", "timeline", "model", "size", "boards", "serve", "sizing")
+PARTS = (
+    "speed", "roofline", "timeline", "model", "continual", "size", "boards", "serve", "sizing"
+)  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
@@ -36,6 +38,10 @@ def main(arguments: list[str]) -> int:
         from model import model_table
 
         kept &= model_table(console)
+    if "continual" in wanted:
+        from continual import continual_table
+
+        kept &= continual_table(console)
     if "size" in wanted:
         from export_size import main as export_sizes
 

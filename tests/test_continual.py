@@ -129,7 +129,7 @@ def test_l0_outweighs_clusters_that_do_not_tell_classes_apart():
     y = X[:, 0] * X[:, 1] > 0
     system = PREVALClassifier(random_state=0).fit(X[:2000], y[:2000])
     (model,) = system.models_
-    evidence = model.evaluator.class_nll(X[2000:], model.evaluator.details(X[2000:]))
+    evidence = model.evaluator.class_nll(X[2000:])
     alone = [
         np.mean(np.array(model.classes)[part.argmin(axis=1)] == y[2000:])
         for part in (evidence.answers, evidence.errors)

@@ -9,7 +9,14 @@ from dirad.core import sparse_regression
 from dirad.core.sparse_regression import Covariance, forward_regression
 from dirad.growth.state import new_state
 from dirad.preval import source_selection
-from dirad.preval.exact_l1 import LEAST_SHARE, RIDGE_DOUBLING_SAMPLES, fit_exact_l1
+from dirad.preval.exact_l1 import (
+    ENOUGH_SAMPLES,
+    LEAST_SHARE,
+    RIDGE_DOUBLING_SAMPLES,
+    SharedData,
+    fit_exact_l1,
+    samples_for,
+)
 from dirad.preval.predictor import fit_state_scaling
 from dirad.preval.settings import PRESETS
 from dirad.preval.source_selection import forbid_neighbours
@@ -117,7 +124,7 @@ def test_each_cluster_has_the_ridge_regression_of_its_own_samples():
         own = X[classes == label]
         mean, n = own.mean(axis=0), len(own)
         covariance = (own - mean).T @ (own - mean) / n
-        ridge = settings.ridge * (1 + RIDGE_DOUBLING_SAMPLES / n)
+        ridge = settings.ridge * (1 + (RIDGE_DOUBLING_SAMPLES * X.shape[1] ** 0.5 / n) ** 2)
         for target in range(4):
             allowed = np.arange(4) != target
             sources, weights = naive_selection(covariance, target, allowed, 12, ridge, LEAST_SHARE)
@@ -153,3 +160,22 @@ def test_without_labels_all_samples_are_one_class():
     l1, _ = fitted(X, np.full(300, -1), modes=2)
     assert l1.clusters is not None
     assert set(l1.clusters.classes.tolist()) == {-1}
+
+
+@pytest.mark.parametrize("n_own", [1, 20, ENOUGH_SAMPLES - 1, ENOUGH_SAMPLES, 120])
+def test_few_samples_are_joined_by_the_closest_of_their_class(n_own):
+    rng = np.random.default_rng(n_own)
+    states = rng.normal(size=(300, 3))
+    assigned = np.full(300, 1)
+    assigned[rng.permutation(200)[:n_own]] = 0
+    classes = np.repeat([5, 7], [200, 100])  # the last hundred are of another class
+    assigned[200:] = 2
+    shared = SharedData(
+        states, assigned, classes, np.arange(2), np.ones((2, 3), bool), 2, PRESETS["default"]
+    )
+    own = [i for i in range(300) if assigned[i] == 0]
+    center = [sum(states[i, j] for i in own) / len(own) for j in range(2)]
+    others = [i for i in range(200) if assigned[i] != 0]
+    others.sort(key=lambda i: sum((states[i, j] - center[j]) ** 2 for j in range(2)))
+    expected = own + others[: max(ENOUGH_SAMPLES - len(own), 0)]
+    assert samples_for(shared, 0).tolist() == sorted(expected)

@@ -6,6 +6,7 @@ nor on the number of threads: every sum adds its entries one after the other, in
 they are stored.
 """
 
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dirad.core import network as core
+from dirad.core.compilation import are_kernels_loaded
+from dirad.core.mean_squares import mean_squares
 from dirad.core.network import MODULATORY, OUTPUT, Network, output_units
 from dirad.program import (
     LEAST_SUM,
@@ -21,6 +24,7 @@ from dirad.program import (
     Pooling,
     Program,
     Step,
+    StepGroup,
     Sums,
     Transfer,
     entries_of,
@@ -29,33 +33,71 @@ from dirad.program import (
 
 CACHED_NUMBERS = 2**18  # values of a chunk of samples that fit into the processor's cache
 LEAST_CHUNK, LARGEST_CHUNK = 64, 1024  # samples
+CHUNK_OF_KERNEL = 256  # whose inputs stay in the cache
+LEAST_FOR_KERNEL = 8  # samples; for fewer, products with sparse matrices take no longer
+WORTH_LOADING = 10**9  # products that take longer without Numba than it takes to load
 
 
 @np.errstate(over="ignore", invalid="ignore")  # extreme inputs give infinite values: no warning
 def evaluate(program: Program, X: NDArray) -> dict[str, NDArray[np.float64]]:
     """Return each result for every row of X: (samples, values of the result)."""
+    fused = _is_worth_a_kernel(program, len(X))
     n_values = program.n_values
-    results = {name: np.empty((len(X), len(own))) for name, own in program.results.items()}
+    numbers, ends = program.result_numbers
+    found = np.empty((len(X), len(numbers)))
     chunk = min(max(CACHED_NUMBERS // max(n_values, 1), LEAST_CHUNK), LARGEST_CHUNK)
+    chunk = CHUNK_OF_KERNEL if fused else chunk
     memory = np.empty(n_values * min(chunk, len(X)))
     for begin in range(0, len(X), chunk):
         part = X[begin : begin + chunk]
         values = memory[: n_values * len(part)].reshape(n_values, len(part))
         values[: program.n_inputs] = part.T
-        for first, step, matrices in program.with_weights:
-            own = values[first : first + step.width]
-            if isinstance(step, Pooling):
-                own[:] = _pooled(step, values[step.start : step.start + step.taken])
-            else:
-                own[:] = _computed(step, matrices, values[:first])
-        for name, numbers in program.results.items():
-            results[name][begin : begin + chunk] = values[numbers].T
-    return results
+        for group in program.groups:
+            _evaluate_group(group, values, fused=fused)
+        found[begin : begin + chunk] = values[numbers].T
+    return {
+        name: found[:, end - len(own) : end]
+        for (name, own), end in zip(program.results.items(), ends, strict=True)
+    }
+
+
+def _is_worth_a_kernel(program: Program, n_samples: int) -> bool:
+    """Should means of squares be computed by a kernel? Its results are the same, to the last bit.
+
+    Where Numba is not loaded, only many products are worth the time that it takes to load.
+    """
+    if n_samples < LEAST_FOR_KERNEL or are_kernels_loaded():
+        return n_samples >= LEAST_FOR_KERNEL
+    n = sum(group.n_squared_entries for group in program.groups)
+    return n * n_samples >= WORTH_LOADING and find_spec("numba") is not None
+
+
+def _evaluate_group(group: StepGroup, values: NDArray, *, fused: bool) -> None:
+    """Write the values of steps that are evaluated at once."""
+    first, step = group.first, group.steps[0]
+    if isinstance(step, Pooling):
+        n = len(group.steps)
+        runs = values[step.start : step.start + n * step.taken]
+        runs = runs.reshape(n, step.taken, values.shape[1])
+        values[first : first + group.width] = _pooled(step, runs).reshape(-1, values.shape[1])
+        return
+    end = first + group.width
+    if fused and group.is_mean_of_squares:
+        means = group.steps[1]
+        assert isinstance(means, Block)
+        mean_squares(step.first, means.first, values[:first], values[end - means.width : end])
+        return
+    for own, matrices in zip(group.steps, group.matrices, strict=True):
+        assert isinstance(own, Block)
+        values[first : first + own.width] = _computed(own, matrices, values[:first])
+        first += own.width
 
 
 def _computed(step: Block, matrices: list[csr_array], before: NDArray) -> NDArray[np.float64]:
     """Return the values of a block: (rows, samples). No formula overflows for large sums."""
-    products: list[NDArray] = [matrix @ before for matrix in matrices]
+    products = [
+        _products(sums, matrix, before) for sums, matrix in zip(step.sums, matrices, strict=True)
+    ]
     for values, sums in zip(products, step.sums, strict=True):
         values += sums.bias[:, None]
     z, *more = products
@@ -82,26 +124,37 @@ def _computed(step: Block, matrices: list[csr_array], before: NDArray) -> NDArra
     return z
 
 
-def _pooled(step: Pooling, run: NDArray) -> NDArray[np.float64]:
-    """Return what is computed from a run of values: (values, samples)."""
+def _products(sums: Sums, matrix: csr_array, before: NDArray) -> NDArray[np.float64]:
+    """Return weighted sums of values, without biases: (rows, samples)."""
+    if sums.is_scaling:
+        return before[sums.source] * sums.weight[:, None]
+    if before.shape[1] == 1:  # a product with a vector takes half as long
+        return (matrix @ before[:, 0])[:, None]
+    return matrix @ before
+
+
+def _pooled(step: Pooling, runs: NDArray) -> NDArray[np.float64]:
+    """Return what is computed from runs of values: (runs, values, samples)."""
     if step.transfer == Transfer.SOFTMAX:
-        powers = np.exp(run - run.max(axis=0))
-        return powers / _row_sum(powers)
+        powers = np.exp(runs - runs.max(axis=1, keepdims=True))
+        return powers / _sum_of_run(powers)
     if step.transfer == Transfer.SHARE:
-        return run / np.maximum(_row_sum(run), LEAST_SUM)
-    least = run.min(axis=0)
-    mean = _row_sum((least / run) ** step.constant) / len(run)
-    return (least * mean ** (-1.0 / step.constant))[None]
+        return runs / np.maximum(_sum_of_run(runs), LEAST_SUM)
+    least = runs.min(axis=1, keepdims=True)
+    mean = _sum_of_run((least / runs) ** step.constant) / runs.shape[1]
+    return least * mean ** (-1.0 / step.constant)
 
 
-def _row_sum(rows: NDArray) -> NDArray[np.float64]:
-    """Return the sum of the rows, added from the first to the last.
+def _sum_of_run(runs: NDArray) -> NDArray[np.float64]:
+    """Return the sums of (runs, values, samples) over the values, added from first to last.
 
-    The order in which np.sum adds depends on the number of columns, that is, of samples.
+    The order in which np.sum adds depends on the number of samples.
     """
-    total = rows[0].copy()
-    for row in rows[1:]:
-        total += row
+    if runs.shape[2] < LEAST_FOR_KERNEL:
+        return np.cumsum(runs, axis=1)[:, -1:]
+    total = runs[:, :1].copy()
+    for i in range(1, runs.shape[1]):
+        total += runs[:, i : i + 1]
     return total
 
 

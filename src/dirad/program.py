@@ -71,6 +71,11 @@ class Sums:
         """The row of each entry: (entries,)."""
         return np.repeat(np.arange(len(self)), np.diff(self.start))
 
+    @cached_property
+    def is_scaling(self) -> bool:
+        """Has each row a single entry?"""
+        return bool((np.diff(self.start) == 1).all())
+
     @property
     def terms(self) -> Iterator[Term]:
         """The rows one by one."""
@@ -205,6 +210,17 @@ class Program:
         """Each step with the number of its first value and the weights of its sums, as matrices."""
         return [(first, step, weight_matrices(first, step)) for first, step in self.numbered]
 
+    @cached_property
+    def result_numbers(self) -> tuple[NDArray[np.int64], list[int]]:
+        """The values of all results, one after the other, and where those of each end."""
+        numbers = np.concatenate([np.zeros(0, np.int64), *self.results.values()])
+        return numbers, np.cumsum([len(own) for own in self.results.values()]).tolist()
+
+    @cached_property
+    def groups(self) -> list["StepGroup"]:
+        """The steps, those together that are evaluated at once."""
+        return list(grouped(self))
+
     @property
     def nodes(self) -> Iterator[tuple[int, Node | Pooling]]:
         """The nodes and poolings one by one, each with the number of its (first) value."""
@@ -230,6 +246,82 @@ class Program:
         return pruned(Program(self.n_inputs, self.steps, wanted))
 
 
+@dataclass(frozen=True)
+class StepGroup:
+    """Consecutive steps that are evaluated at once.
+
+    Either a single block, or squares and the means of these, which no other step takes; or poolings
+    of the same kind over adjacent runs of equal length.
+    """
+
+    first: int  # number of the first value that it computes
+    steps: tuple[Step, ...]
+    matrices: tuple[list[csr_array], ...]  # the weights of each step's sums
+
+    @cached_property
+    def width(self) -> int:
+        """The number of values that it computes."""
+        return sum(step.width for step in self.steps)
+
+    @cached_property
+    def is_mean_of_squares(self) -> bool:
+        """Does it compute squares, and the means of these?"""
+        return isinstance(self.steps[0], Block) and len(self.steps) == 2
+
+    @property
+    def n_squared_entries(self) -> int:
+        """Entries of the sums whose squares it takes the mean of; 0 where it computes others."""
+        squares = self.steps[0]
+        if isinstance(squares, Pooling) or not self.is_mean_of_squares:
+            return 0
+        return len(squares.first.weight)
+
+
+def grouped(program: Program) -> Iterator[StepGroup]:
+    """Yield the groups of a program's steps."""
+    steps = program.with_weights
+    at = 0
+    while at < len(steps):
+        first, step, _ = steps[at]
+        n = 1
+        if isinstance(step, Pooling):
+            while at + n < len(steps) and _continues(step, n, steps[at + n][1]):
+                n += 1
+        elif at + 1 < len(steps) and _is_mean_of(program, first, step, steps[at + 1][1]):
+            n = 2
+        some = steps[at : at + n]
+        yield StepGroup(first, tuple(one[1] for one in some), tuple(one[2] for one in some))
+        at += n
+
+
+def _continues(first: Pooling, n: int, step: Step) -> bool:
+    """Is a step the same pooling of the n-th run after the first?"""
+    return step == Pooling(
+        first.transfer, first.start + n * first.taken, first.taken, first.constant
+    )
+
+
+def _is_mean_of(program: Program, first: int, squares: Block, means: Step) -> bool:
+    """Does a step compute means of all squares in their order, which nothing else takes?"""
+    if squares.transfer != Transfer.SQUARE or not isinstance(means, Block):
+        return False
+    sums = means.first
+    end = first + squares.width
+    same = means.transfer == Transfer.LINEAR and len(sums.source) == squares.width
+    if not same or (sums.source != np.arange(first, end)).any():
+        return False
+    groups = np.minimum(sums.start[:-1], len(sums.weight) - 1)
+    if (sums.weight != np.repeat(sums.weight[groups], np.diff(sums.start))).any():
+        return False
+    taken: list[NDArray] = list(program.results.values())
+    for step in program.steps:
+        if isinstance(step, Pooling):
+            taken.append(np.arange(step.start, step.start + step.taken))
+        elif step is not means:
+            taken += [own.source for own in step.sums]
+    return not any(((own >= first) & (own < end)).any() for own in taken)
+
+
 def pruned(program: Program) -> Program:
     """Return the program without values that no result depends on."""
     needed = np.zeros(program.n_values, bool)
@@ -249,15 +341,16 @@ def pruned(program: Program) -> Program:
             needed[sums.source[entries_of(sums.start, rows)[0]]] = True
     needed[: program.n_inputs] = True
     place = np.cumsum(needed) - 1
-    steps = tuple(_renumbered(step, rows, place) for step, rows in reversed(kept))
+    steps = tuple(renumbered(step, place, rows) for step, rows in reversed(kept))
     results = {name: place[numbers] for name, numbers in program.results.items()}
     return Program(program.n_inputs, steps, results)
 
 
-def _renumbered(step: Step, rows: NDArray[np.int64], place: NDArray[np.int64]) -> Step:
-    """Return some rows of a step, with other numbers of the values that it takes."""
+def renumbered(step: Step, place: NDArray[np.int64], rows: NDArray[np.int64] | None = None) -> Step:
+    """Return all or some rows of a step, with other numbers of the values that it takes."""
     if isinstance(step, Pooling):
         return Pooling(step.transfer, int(place[step.start]), step.taken, step.constant)
+    rows = np.arange(step.width) if rows is None else rows
     sums = [own.take(rows) for own in step.sums]
     first, *more = (Sums(s.start, place[s.source].astype(np.int32), s.weight, s.bias) for s in sums)
     return Block(step.transfer, first, more[0] if more else None, step.constant[rows])

@@ -207,3 +207,17 @@ def strict_order_kernel(function: Callable[..., Any]) -> Any:
     network then do not depend on how the optimizer orders sums and products.
     """
     return _kernel(function, fastmath={"contract"})
+
+
+def exact_kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function whose results equal those of plain arithmetic to the last bit.
+
+    Nothing is reordered, and no product is fused with a sum. Used where NumPy and SciPy compute the
+    same wherever Numba is not loaded.
+    """
+    return _kernel(function)
+
+
+def are_kernels_loaded() -> bool:
+    """Is Numba in use by this process, so that another kernel costs no import?"""
+    return PendingKernel.loaded

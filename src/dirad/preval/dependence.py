@@ -85,8 +85,9 @@ def standardized(X: NDArray, steps: Sequence[int]) -> NDArray[np.float64]:
 
     The rows between steps are centred by themselves.
     """
-    X = centred(X, np.median, steps)
-    X = X[:, np.sort(np.argsort(-X.std(axis=0), kind="stable")[:MAX_COLUMNS])]
+    if not len(steps):  # medians change no deviation: those of other columns are not needed
+        X = most_varied(X)
+    X = most_varied(centred(X, np.median, steps))
     scale = np.median(np.abs(X), axis=0) * MAD_TO_STD
     scale = np.where(scale > 0, scale, np.maximum(X.std(axis=0), np.finfo(float).tiny))
     X = centred(np.clip(X / scale, -CLIP, CLIP), np.mean, steps)
@@ -96,6 +97,13 @@ def standardized(X: NDArray, steps: Sequence[int]) -> NDArray[np.float64]:
     few = squares.sum(axis=0) ** 2 < MIN_VARYING * np.square(squares).sum(axis=0)
     varied = (spread > MIN_SPREAD) & ~few  # NaN is neither
     return X[:, varied] / spread[varied]
+
+
+def most_varied(X: NDArray) -> NDArray:
+    """Return the columns that vary most, in their order."""
+    if X.shape[1] <= MAX_COLUMNS:
+        return X
+    return X[:, np.sort(np.argsort(-X.std(axis=0), kind="stable")[:MAX_COLUMNS])]
 
 
 def without_class_means(X: NDArray, y: NDArray[np.int64]) -> NDArray[np.float64]:

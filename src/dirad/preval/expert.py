@@ -4,7 +4,7 @@ L0 answers; L1 predicts the states of L0's nodes; the errors of L1 on held-out s
 unusual a new sample is. `evaluate` computes all that is asked of a model in one pass.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from dirad.preval.program import (
     BY_CLUSTER,
     CLUSTER_ERRORS,
     GATES,
+    RESIDUALS,
     ExpertParts,
     expert_program,
 )
@@ -113,9 +114,15 @@ class Evaluator:
         answers = [OUTPUTS] if self.classes else []
         return expert_program(self.parts, precise=True).only([*answers, SCORE, CLUSTER_ERRORS])
 
-    def details(self, X: NDArray) -> dict[str, NDArray[np.float64]]:
-        """Return what L0 and L1 compute, whatever the score, where L1 was grown."""
-        return evaluate(expert_program(self.parts._replace(score=BY_CLUSTER), details=True), X)
+    def residuals(self, X: NDArray) -> NDArray[np.float64]:
+        """Return prediction − state of the targets, where L1 was grown: (samples, targets)."""
+        whole = expert_program(self.parts._replace(score=BY_CLUSTER), details=True)
+        return evaluate(whole.only([RESIDUALS]), X)[RESIDUALS]
+
+    def gates(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the mixture weights of the clusters, where L1 was grown: (samples, clusters)."""
+        whole = expert_program(self.parts._replace(score=BY_CLUSTER), precise=True)
+        return evaluate(whole.only([GATES]), X)[GATES]
 
     def l0_outputs(self, X: NDArray) -> NDArray[np.float64]:
         """Return L0's outputs: (samples, classes)."""
@@ -130,30 +137,35 @@ class Evaluator:
 
     def evaluate(self, X: NDArray) -> Scores:
         """Return the scores of samples, in one pass through all networks."""
-        if isinstance(self.predictor, LinearInputPredictor):
-            squares = (self.predictor.residuals(X / self.units.unit) ** 2).mean(axis=1)
-            score = error = squares + MIN_ERROR
-            outputs = self.l0_answers(X)
-        else:
-            found = evaluate(self.program, X)
-            score, errors = found[SCORE][:, 0], found[CLUSTER_ERRORS]
-            error = score if self.settings.score == BY_CLUSTER else errors[:, 0]
-            outputs = found.get(OUTPUTS, np.zeros((len(X), 0)))
-        label, group = np.full(len(X), UNLABELLED), np.zeros(len(X), np.int64)
+        if not isinstance(self.predictor, LinearInputPredictor):
+            return self.scores_from(evaluate(self.program, X))
+        error = (self.predictor.residuals(X / self.units.unit) ** 2).mean(axis=1) + MIN_ERROR
+        return self._scores(error, error, self.l0_answers(X))
+
+    def scores_from(self, found: Mapping[str, NDArray[np.float64]]) -> Scores:
+        """Return the scores of samples, given the results of the program."""
+        score, errors = found[SCORE][:, 0], found[CLUSTER_ERRORS]
+        error = score if self.settings.score == BY_CLUSTER else errors[:, 0]
+        return self._scores(score, error, found.get(OUTPUTS, np.zeros((len(score), 0))))
+
+    def _scores(self, score: NDArray, error: NDArray, outputs: NDArray) -> Scores:
+        label, group = np.full(len(score), UNLABELLED), np.zeros(len(score), np.int64)
         if self.classes:
             best = outputs.argmax(axis=1)
             label = np.array(self.classes)[best]
             group = best if self.by_class else group
         return Scores(score, np.log(error), group, label, outputs)
 
-    def class_nll(self, X: NDArray, details: dict[str, NDArray[np.float64]]) -> ClassNLL:
-        """Return what speaks for each class, before it is weighted, given details of X."""
+    def class_nll(self, X: NDArray) -> ClassNLL:
+        """Return what speaks for each class, before it is weighted."""
         result = l0_class_nll(self.l0_outputs(X))
-        columns = self.parts.cluster_columns if details else None
+        grown = isinstance(self.predictor, Predictor)
+        columns = self.parts.cluster_columns if grown else None
         if columns is None:
             return result
+        gates = self.gates(X)
         share = np.stack(
-            [details[GATES][:, columns == i].sum(axis=1) for i in range(len(self.classes))], axis=1
+            [gates[:, columns == i].sum(axis=1) for i in range(len(self.classes))], axis=1
         )
         return ClassNLL(result.answers, -np.log(np.maximum(share, MIN_PROBABILITY)))
 

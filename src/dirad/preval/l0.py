@@ -16,8 +16,10 @@ from dirad.preval.targets import NUMBERS, TargetScaling, class_codes
 
 # With many inputs, thresholds on single ones add little to products of them, and a bound on the
 # edges ends growth sooner than their price does.
-MANY_INPUTS, MAX_EDGES_OF_MANY_INPUTS = 100, 100
+MANY_INPUTS, MAX_EDGES_OF_MANY_INPUTS, SETTLE_STEPS_OF_MANY_INPUTS = 100, 100, 300
 REGROW_FACTOR = 2  # times as many labels as at its start, for which L0 is grown again
+# In the middle of a task; of many inputs, the clusters of L1 tell the classes apart as well.
+RESTART_FACTOR_OF_MANY_INPUTS = 32
 
 
 @dataclass
@@ -51,7 +53,9 @@ class L0Training:
 
     def must_restart(self, y: NDArray) -> bool:
         """Is it stable, and grown from so few labels that it should be grown again?"""
-        many = len(y) > REGROW_FACTOR**2 * self.labels_at_start
+        many_inputs = self.network.n_inputs > MANY_INPUTS
+        factor = RESTART_FACTOR_OF_MANY_INPUTS if many_inputs else REGROW_FACTOR**2
+        many = len(y) > factor * self.labels_at_start
         return self.adaptation.stable and many and self.grew_from_too_few_labels(y)
 
     def advance(self, X: NDArray, y: NDArray, settings: Settings, steps: int) -> None:
@@ -84,7 +88,8 @@ def new_l0(settings: Settings, seed: int, n_inputs: int, base: Network | None) -
     params = settings.l0
     if n_inputs > MANY_INPUTS:
         most = min(params.max_edges, MAX_EDGES_OF_MANY_INPUTS)
-        params = params.replace(gates=False, edge_price=0.0, max_edges=most)
+        settle = min(params.settle_steps, SETTLE_STEPS_OF_MANY_INPUTS)
+        params = params.replace(gates=False, edge_price=0.0, max_edges=most, settle_steps=settle)
     if base is None:
         transfer = LINEAR if settings.targets == NUMBERS else LOGISTIC
         state = new_state(n_inputs, 0, transfer=transfer, seed=seed)

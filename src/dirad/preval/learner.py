@@ -25,7 +25,6 @@ from dirad.preval.l0 import L0Training, new_l0
 from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.posterior import MIN_PROBABILITY, ClassNLL, fit_evidence_weights, l0_class_nll
 from dirad.preval.predictor import Predictor, fit_state_scaling
-from dirad.preval.program import RESIDUALS
 from dirad.preval.residuals import (
     ResidualCalibration,
     calibrate_residuals,
@@ -38,8 +37,11 @@ from dirad.preval.validation import ErrorStats, error_stats, prediction_error
 STEPS_AT_ONCE = 1000  # of training, when a model is finished at once
 MIN_HELD_OUT = 20  # samples without which a learner is not calibrated
 FITTED_SCORE_SAMPLES = 300  # fitted samples whose mean score is computed
+ERROR_STATS_SAMPLES = 300  # held-out samples by which errors of single nodes are judged
 SIGNIFICANCE_OF_DOUBT = 0.01  # of autocorrelations, from which an alarm is doubted
-REFIT_FACTOR = 2.0  # times as many samples, for which L1 is fitted again
+REFIT_FACTOR = 2.0  # times as many samples, for which L1 is fitted again,
+LARGEST_REFIT_FACTOR = 3.0  # also while L0 is trained: when that is done, L1 is fitted anyway
+MIN_CLASS_SAMPLES = 60  # of a class that is not frequent: fewer may be stray ones
 AnyPredictor = Predictor | LinearInputPredictor
 
 
@@ -130,11 +132,18 @@ class Learner:
         n = int(np.count_nonzero(~self.buffer.held_out))
         enough = np.count_nonzero(self.buffer.held_out) >= MIN_HELD_OUT
         stable = self.l0.adaptation.stable
-        more = n > REFIT_FACTOR * self.n_fitted or stable > self.has_stable_l0
+        more = self._has_many_more(n) or stable > self.has_stable_l0
         if enough and (more or not np.isin(self.frequent_classes, self.classes).all()):
             self.interim = replace(self._expert(threads), history=History())
             self.n_fitted, self.has_stable_l0 = n, stable
         return None
+
+    def _has_many_more(self, n: int) -> bool:
+        """Are n samples so many more than L1 was fitted to that it should be fitted again?"""
+        if self.is_calibrated and 2 * len(self.buffer) > self.buffer.size:
+            return False  # the last fit is near
+        factor = REFIT_FACTOR if self.l0.adaptation.stable else LARGEST_REFIT_FACTOR
+        return n > factor * self.n_fitted
 
     def finish(self, threads: int = 1) -> Expert:
         """Train L0 to the end with the samples at hand, and return the expert."""
@@ -203,13 +212,12 @@ class Learner:
         predictor = self._fitted_predictor(network, threads, memory)
         held_out = self.buffer.X[self.buffer.calibration_mask]
         evaluator = self._evaluator(network, predictor)
-        details = {}
         if isinstance(predictor, Predictor):
-            details = evaluator.details(held_out)
-            errors = prediction_error(details[RESIDUALS], self.settings.error)
+            some = evenly_spaced(held_out, ERROR_STATS_SAMPLES)
+            errors = prediction_error(evaluator.residuals(some), self.settings.error)
             stats = error_stats(errors, self.settings.T_conf, self.settings.T_SV)
             evaluator = replace(evaluator, error_stats=stats)
-        nll = evaluator.class_nll(held_out, details)
+        nll = evaluator.class_nll(held_out)
         evaluator = replace(evaluator, evidence_weights=self._evidence_weights(nll))
         scores = evaluator.evaluate(held_out)
         y = class_codes(self.buffer.y[self.buffer.calibration_mask])
@@ -300,8 +308,7 @@ class Learner:
 
     def _fitted_score(self, evaluator: Evaluator, calibration: Calibration) -> float:
         """Return the mean normal score of samples that were fitted; at most 0."""
-        rows = np.flatnonzero(~self.buffer.held_out)
-        rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), FITTED_SCORE_SAMPLES), dtype=int)]
+        rows = evenly_spaced(np.flatnonzero(~self.buffer.held_out), FITTED_SCORE_SAMPLES)
         scores = evaluator.evaluate(self.buffer.X[rows])
         mean = calibration.normal_scores(scores.log_error, scores.group).mean()
         return min(float(mean), 0.0)
@@ -326,7 +333,7 @@ class Learner:
         if unlabelled.any():
             y = np.where(unlabelled, self._labels(X), y)
         # A few samples of another class may be stray ones.
-        own = np.isin(y, frequent(y, enough=self.settings.mode_samples))
+        own = np.isin(y, frequent(y, enough=MIN_CLASS_SAMPLES))
         return fit_exact_l1(states, scaled[own], self.settings, self.seed, y[own], threads, memory)
 
     def _evidence_weights(self, nll: ClassNLL) -> tuple[float, float]:
@@ -443,6 +450,11 @@ def frequent(y: NDArray[np.int64], enough: float = np.inf) -> NDArray[np.int64]:
     """Return the classes with `enough` samples, or a tenth of those of the largest."""
     classes, counts = np.unique(y, return_counts=True)
     return classes[counts >= min(MIN_CLASS_SHARE * counts.max(initial=0), enough)]
+
+
+def evenly_spaced(rows: NDArray, most: int) -> NDArray:
+    """Return at most so many rows, evenly spaced."""
+    return rows[np.linspace(0, len(rows) - 1, min(len(rows), most), dtype=int)]
 
 
 def new_learner(

@@ -58,9 +58,9 @@ def expert_program(
 
     With `errors_too` it also has the result `CLUSTER_ERRORS`.
 
-    If it is `precise`, it also has the result `CLUSTER_ERRORS`, and inputs whose offset is very
-    large relative to their spread lose no digits. With `details`, which are precise, it has the
-    results `L0`, `GATES` and `RESIDUALS` too.
+    If it is `precise`, it also has the results `GATES` and `CLUSTER_ERRORS`, and inputs whose
+    offset is very large relative to their spread lose no digits. With `details`, which are precise,
+    it has the results `L0` and `RESIDUALS` too.
     """
     precise |= details
     builder = Builder(parts.l0.n_inputs)
@@ -94,7 +94,8 @@ def expert_program(
         SCORE: _novelty_score(builder, parts, rows, errors),
     }
     if not details:
-        results = {CLUSTER_ERRORS: errors} if precise or errors_too else {}
+        results = {GATES: gates} if precise else {}
+        results |= {CLUSTER_ERRORS: errors} if precise or errors_too else {}
     return builder.program(answers | results)
 
 

@@ -19,6 +19,7 @@ from dirad.preval.duplicates import Agreement, is_duplicate, is_same_inputs_othe
 from dirad.preval.events import Explanation, Journal, Report, Verdict
 from dirad.preval.expert import Expert, find_model, with_bases
 from dirad.preval.input_units import CommonInputUnits
+from dirad.preval.joint_evaluation import JointEvaluation
 from dirad.preval.judgement import Judgement, Model, answering, judge, judge_all
 from dirad.preval.learner import Learner, new_learner
 from dirad.preval.preselection import (
@@ -51,6 +52,7 @@ class System:
     """The models, and the flow of batches and samples among them."""
 
     _preselected: Preselection | None = None  # computed when it is needed
+    _joint: JointEvaluation | None = None  # also
 
     def __init__(
         self, n_inputs: int, n_classes: int, settings: Settings, *, seed: int = 0, threads: int = 1
@@ -204,7 +206,8 @@ class System:
             own = outputs.get(model)
             own = model.evaluate(batch.X).outputs if own is None else own[-len(batch.X) :]
             answered = Answered(batch.X, batch.y, own)
-            self.refinement = refinement.refined(self.refinement, model, answered, fit)
+            before = self.journal.batches - 1
+            self.refinement = refinement.refined(self.refinement, model, answered, fit, before)
 
     def _judge_and_decide(
         self, batch: Batch, *, may_wait: bool = True
@@ -497,7 +500,7 @@ class System:
         """Evaluate samples once by every calibrated model, or by the likely ones of many."""
         preselection = self._preselection()
         if preselection is None:
-            return [Evaluated.by(model, X) for model in self.calibrated]
+            return self._evaluate_by_all(X)
         chosen = dict(
             zip(preselection.numbers, preselection.rows(X, EXPERTS_PER_SAMPLE), strict=True)
         )
@@ -507,6 +510,17 @@ class System:
             if len(rows):
                 result.append(Evaluated(model, rows, model.evaluate(X[rows])))
         return result
+
+    def _evaluate_by_all(self, X: NDArray) -> list[Evaluated]:
+        """Evaluate samples by every calibrated model, all together."""
+        models = self.calibrated
+        experts = tuple(answering(model) for model in models)
+        known = self._joint
+        if known is None or known.experts != experts:
+            known = self._joint = JointEvaluation.of(experts)
+        rows = np.arange(len(X))
+        found = known.scores(X)
+        return [Evaluated(model, rows, one) for model, one in zip(models, found, strict=True)]
 
     def answer(self, X: NDArray) -> Answers:
         """Return route, outputs (class probabilities, or numbers) and novelty, in one pass."""
