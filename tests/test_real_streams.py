@@ -23,6 +23,7 @@ from experiments.streams import (
     cost,
     data,
     dependence,
+    detectors,
     early_changes,
     novel_classes,
     ours,
@@ -600,3 +601,38 @@ def test_the_cost_of_a_long_stream_is_told_part_by_part(monkeypatch):
     X, _ = cost.batch(cost.TWO_TASKS, 5, 0)
     assert X[:, cost.CHANGED].mean() > 5.0
     assert abs(cost.batch(cost.ONE_TASK, 5, 0)[0][:, cost.CHANGED].mean()) < 0.5
+
+
+def test_the_mean_discrepancy_tells_a_step_from_chance():
+    rng = np.random.default_rng(0)
+    same, moved = rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 1.0
+    first = rng.normal(size=(60, 2))
+    assert detectors.discrepancy_p_value(first, same, np.random.default_rng(1)) > 1e-3
+    assert detectors.discrepancy_p_value(first, moved, np.random.default_rng(1)) < 1e-9
+
+
+@pytest.mark.parametrize("method", [detectors.ADWIN, detectors.MMD, detectors.ALWAYS])
+def test_detectors_alarm_after_a_step(method):
+    if method == detectors.ADWIN:
+        pytest.importorskip("river")
+    rng = np.random.default_rng(0)
+    first, rest = rng.normal(size=(2000, 2)), rng.normal(size=(2000, 2))
+    watch = detectors.watches()[method]
+    assert watch(first, rest) == (0 if method == detectors.ALWAYS else -1)
+    rest[1000:, 1] += 3.0
+    if method != detectors.ALWAYS:
+        assert 1000 <= watch(first, rest) < 1400
+
+
+def test_table_of_detectors():
+    kind = detectors.KINDS[0]
+    runs = [
+        detectors.Run("a", kind, "none", 0, -1, -1),
+        detectors.Run("a", kind, "moved input", 0, 50, 51),
+        detectors.Run("a", kind, "wider input", 0, 50, 20),
+        detectors.Run("a", kind, "new rule", 0, 50, -1),
+    ]
+    [row] = detectors.section(runs).rows
+    assert row["false"] == "1 of 4"
+    assert row["moved input"] == "1 of 1, delay 2"
+    assert (row["wider input"], row["new rule"]) == ("0 of 1", "0 of 1")

@@ -12,8 +12,8 @@ from experiments.commands.app import app, deliver, read_names
 
 SCORES, ACTIVITY, NOVEL = "scores", "activity", "novel"
 DEPENDENCE, EARLY = "dependence", "early"
-DRIFT, COST = "drift", "cost"
-PARTS = (SCORES, ACTIVITY, NOVEL, DEPENDENCE, EARLY, DRIFT, COST)
+DRIFT, COST, DETECTORS = "drift", "cost", "detectors"
+PARTS = (SCORES, ACTIVITY, NOVEL, DEPENDENCE, EARLY, DRIFT, COST, DETECTORS)
 
 
 @app.command
@@ -39,7 +39,8 @@ def streams(
     synthetic streams whose samples depend on those before, with and without a planted change. The
     part `early` has changes in the first batches of a stream, between batches and within them. The
     part `drift` has tasks that move slowly, beside a model that is fitted again to the latest tenth
-    of the stream. The part `cost` is a stream of a million samples: do time and memory grow?
+    of the stream. The part `cost` is a stream of a million samples: do time and memory grow? The
+    part `detectors` has ADWIN, KSWIN, Page-Hinkley and maximum mean discrepancy beside ours.
 
     The data come from packages, which are only opened as archives. They belong in the folder that
     the environment variable DIRAD_DATA names, by default `dirad/data` in the user's cache folder:
@@ -63,13 +64,14 @@ def streams(
     python -m experiments streams --parts early --seeds 3           # minutes
     python -m experiments streams --parts drift --seeds 10          # minutes
     python -m experiments streams --parts cost                      # half an hour
+    python -m experiments streams --parts detectors --seeds 3       # minutes
     python -m experiments streams                                   # hours
     ```
 
     Parameters
     ----------
     parts
-        Of scores, activity, novel, dependence, early, drift, cost.
+        Of scores, activity, novel, dependence, early, drift, cost, detectors.
     streams
         Of electricity, weather, cover, SEA, activity, wind; of the part `scores`.
     methods
@@ -94,6 +96,7 @@ def streams(
         (EARLY, lambda: _early(numbers, path, common)),
         (DRIFT, lambda: _drift(numbers, path, common)),
         (COST, lambda: _cost(numbers, path, common)),
+        (DETECTORS, lambda: _detectors(numbers, path, common)),
     ):
         if part in chosen:
             found, made = measure()
@@ -185,6 +188,14 @@ def _cost(seeds: range, path: Path, common: Common) -> tuple[list[Section], list
     jobs = [(stream, seed) for stream in cost.STREAMS for seed in seeds]
     runs = _runs_of(cost, jobs, path, common, "cost")
     return cost.sections(runs), runs
+
+
+def _detectors(seeds: range, path: Path, common: Common) -> tuple[list[Section], list[Any]]:
+    """Return the table and the runs of detectors of change."""
+    from experiments.streams import detectors
+
+    runs = _runs_of(detectors, detectors.jobs(seeds), path, common, "detectors")
+    return [detectors.section(runs)], runs
 
 
 def _runs_of(
