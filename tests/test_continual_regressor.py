@@ -442,3 +442,31 @@ def test_commands_learn_predict_and_inspect_numbers(capfdbinary, tmp_path):
     code, _, message = run(capfdbinary, "export", path, "--to", "c", "-o", tmp_path / "m.h")
     assert code == 2
     assert "cannot be exported" in message
+
+
+def test_river_learns_numbers_sample_by_sample():
+    pytest.importorskip("river")
+    from river import evaluate, metrics, stream
+
+    from dirad.estimators.river import RiverPREVALRegressor
+
+    model = RiverPREVALRegressor(batch_size=50, buffer_size=600, begin=100, random_state=0)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 3))
+    y = 2.0 * X[:, 0] - X[:, 1] + 0.1 * rng.normal(size=800)
+    row = dict(enumerate(X[0]))
+    assert model.predict_one({0: 1.0}) == 0.0
+    assert model.predict_interval_one(row) == (-np.inf, np.inf)
+    assert np.isnan(model.novelty_one(row))
+    found = evaluate.progressive_val_score(stream.iter_array(X, y.tolist()), model, metrics.RMSE())
+    assert found.get() < 0.6 * y.std()
+    same = PREVALRegressor(batch_size=50, buffer_size=600, begin=100, random_state=0)
+    same.partial_fit(X, y)
+    assert model.predict_one(row) == pytest.approx(same.predict(X[:1])[0])
+    low, high = model.predict_interval_one(row, 0.8)
+    assert [low, high] == pytest.approx(same.predict_interval(X[:1], 0.8)[0].tolist())
+    assert model.novelty_one({0: 20.0, 1: 20.0, 2: -20.0}) > model.novelty_one(row)
+    model.learn_one(row, None)  # the target is not known
+    with pytest.raises(ValueError, match="too many or missing: extra"):
+        model.learn_one({**row, "extra": 1.0}, 0.0)
+    assert repr(model.clone()) == repr(model)

@@ -1,5 +1,7 @@
 """Samples that depend on those before: how many independent ones they are worth, and alarms."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.signal import lfilter
@@ -7,7 +9,8 @@ from scipy.signal import lfilter
 import dirad
 from dirad import PREVALClassifier
 from dirad.preval.calibration import calibrate
-from dirad.preval.dependence import Memory, autocorrelation_time
+from dirad.preval.dependence import Memory, autocorrelation_time, trend_time
+from dirad.preval.duplicates import rival_of
 from dirad.preval.settings import PRESETS
 from dirad.storage.model_file import packed
 
@@ -154,3 +157,75 @@ def test_a_step_in_an_undecided_batch_is_no_dependence():
     after[:100] -= 6.0
     undecided = after[:200], np.zeros(200, np.int64)
     assert learner.memory_with(after[200:], np.zeros(200, np.int64), undecided).independent
+
+
+def test_a_trend_is_found_where_few_samples_show_no_autocorrelation():
+    rng = np.random.default_rng(0)
+    quiet = [trend_time(rng.normal(size=(200, 5)), 0.01) for _ in range(300)]
+    assert np.mean(np.array(quiet) > 1.0) < 0.03
+    rising = rng.normal(size=(200, 5))
+    rising[:, 2] += np.linspace(-0.7, 0.7, 200)
+    share = np.corrcoef(rising[:, 2], np.arange(200))[0, 1] ** 2
+    assert trend_time(rising, 0.01) == pytest.approx(1.0 + 200 * share, rel=0.1)
+    assert trend_time(rising, 0.01, tau=20.0) == 1.0  # so much trend is usual where memory is long
+
+
+@pytest.mark.parametrize("seed", [6, 12])
+def test_the_first_stretch_of_a_season_is_not_taken_for_a_task(seed):
+    rng = np.random.default_rng([seed, 5])
+    X = rng.normal(size=(2000, 5))
+    X[:, 0] += 2.0 * np.sin(2.0 * np.pi * (np.arange(2000) / 1000 + rng.random()))
+    model = PREVALClassifier(random_state=seed, n_jobs=1).partial_fit(X, by_a_line(X))
+    assert len(model.models_) == 1
+
+
+def test_a_change_that_shows_in_many_batches_alone_is_found():
+    X = bursts(6000, range(300, 6000, 1200), 40, 0)
+    y = by_a_line(X)
+    X[3000:, 3] *= 3.0
+    model = PREVALClassifier(random_state=0, n_jobs=1, buffer_size=2000).partial_fit(X, y)
+    opened = [event for event in model.events_ if event.kind == "opened"]
+    assert [event.batch >= 15 for event in opened] == [False, True]
+    assert opened[1].evidence["inputs"][0][0] == 3
+
+
+def test_a_model_that_claims_samples_wrongly_is_a_rival():
+    X, y = np.zeros((200, 1)), np.arange(200) % 2
+    own = answers(np.ones(200), y)
+    wrong = claimant(np.zeros(200), 1 - y)
+    assert rival_of(X, y, own, [claimant(np.full(200, 2.0), 1 - y), wrong]) is wrong
+    assert rival_of(X, y, own, [claimant(np.zeros(200), y)]) is None  # it is right as well
+    few = np.where(np.arange(200) < 90, 0.0, 2.0)
+    assert rival_of(X, y, own, [claimant(few, 1 - y)]) is None  # most samples are not claimed
+    assert rival_of(X, np.full(200, -1), own, [wrong]) is None  # without labels, nothing tells
+
+
+def answers(score, label):
+    return SimpleNamespace(score=score, label=label)
+
+
+def claimant(score, label):
+    return SimpleNamespace(evaluate=lambda X: answers(score, label), classes=[0, 1])
+
+
+def test_the_model_in_use_answers_in_place_of_a_rival(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2400, 3))
+    y = (X[:, 0] > 0).astype(int)
+    X[1200:] += 4.0
+    model = PREVALClassifier(random_state=0, n_jobs=1).partial_fit(X, y)
+    assert len(model.models_) == 2
+    assert set(model.route(X[:600])) == {0}
+    asked = []
+
+    def rival(X, y, own, others):
+        asked.append(np.mean(own.label == y))
+        return others[0]
+
+    monkeypatch.setattr("dirad.preval.system.rival_of", rival)
+    X = rng.normal(size=(1200, 3)) + 4.0
+    model.partial_fit(X, (X[:, 0] > 4.0).astype(int))
+    assert len(asked) == 1
+    assert asked[0] > 0.9
+    assert len({one.group for one in model.models_}) == 1
+    assert set(model.route(X - 4.0)) == {1}  # of a group, the model last used answers

@@ -20,14 +20,17 @@ from experiments.embeddings.files import read_member
 from experiments.metrics import kappa_temporal
 from experiments.streams import (
     activity,
+    cost,
     data,
     dependence,
+    detectors,
     early_changes,
     novel_classes,
     ours,
     plan,
     recordings,
     run,
+    slow_drift,
     turbines,
 )
 from experiments.streams.data import CSV_FILES, Stream, load
@@ -554,3 +557,82 @@ def test_table_of_early_changes():
     moved, still = early_changes.section(runs).rows
     assert (moved["found"], moved["median delay (batches)"], moved["false"]) == (1, 2.0, 1)
     assert (still["found"], still["false"]) == ("–", 1)
+
+
+@pytest.mark.parametrize("drift", slow_drift.DRIFTS)
+def test_a_drift_is_even_and_as_large_as_it_says(drift):
+    X, y = slow_drift.stream(drift, 5.0, 0)
+    column = slow_drift.CHANGED if drift == slow_drift.ANOTHER_INPUT else 0
+    first, middle, last = X[:2000, column].mean(), X[9000:11_000, column].mean(), X[-2000:, column]
+    assert middle - first == pytest.approx(2.25, abs=0.5)
+    assert last.mean() - first == pytest.approx(4.5, abs=0.6)
+    assert 0.3 < y.mean() < 0.7
+    assert X.shape == (slow_drift.N_SAMPLES, 5)
+
+
+def test_table_of_slow_drift():
+    runs = [
+        slow_drift.Run("a", 2.0, 0, 0.95, 0.94, []),
+        slow_drift.Run("a", 2.0, 1, 0.93, 0.95, [70]),
+    ]
+    [row] = slow_drift.section(runs).rows
+    assert (row["streams"], row["false regimes"], row["within 0.01"]) == (2, 1, 1)
+    assert row["difference"] == "-0.0050"
+
+
+def test_a_model_of_the_latest_tenth_takes_a_single_class():
+    X = np.arange(6.0)[:, None]
+    assert slow_drift.retrained(X, np.ones(6, int), X[:2]).tolist() == [1, 1]
+    assert slow_drift.retrained(X, np.array([0, 0, 0, 1, 1, 1]), X[[0, 5]]).tolist() == [0, 1]
+
+
+def test_the_cost_of_a_long_stream_is_told_part_by_part(monkeypatch):
+    monkeypatch.setattr(cost, "SAMPLES_PER_TASK", 1000)
+    monkeypatch.setattr(cost, "METHODS", {cost.FOREST: METHODS[NO_CHANGE]})
+    made = cost.run(cost.TWO_TASKS, 0, 4000)
+    assert made.samples == 4000
+    assert len(made.milliseconds) == len(made.kilobytes) == 10
+    assert made.models == 2
+    assert made.accuracy > 0.85
+    assert made.forest > 0.0
+    totals, course = cost.sections([made])
+    assert totals.rows[0]["models"] == "2.0"
+    assert [row["what"] for row in course.rows] == ["ms per sample", "kilobytes"]
+    X, _ = cost.batch(cost.TWO_TASKS, 5, 0)
+    assert X[:, cost.CHANGED].mean() > 5.0
+    assert abs(cost.batch(cost.ONE_TASK, 5, 0)[0][:, cost.CHANGED].mean()) < 0.5
+
+
+def test_the_mean_discrepancy_tells_a_step_from_chance():
+    rng = np.random.default_rng(0)
+    same, moved = rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 1.0
+    first = rng.normal(size=(60, 2))
+    assert detectors.discrepancy_p_value(first, same, np.random.default_rng(1)) > 1e-3
+    assert detectors.discrepancy_p_value(first, moved, np.random.default_rng(1)) < 1e-9
+
+
+@pytest.mark.parametrize("method", [detectors.ADWIN, detectors.MMD, detectors.ALWAYS])
+def test_detectors_alarm_after_a_step(method):
+    if method == detectors.ADWIN:
+        pytest.importorskip("river")
+    rng = np.random.default_rng(0)
+    first, rest = rng.normal(size=(2000, 2)), rng.normal(size=(2000, 2))
+    watch = detectors.watches()[method]
+    assert watch(first, rest) == (0 if method == detectors.ALWAYS else -1)
+    rest[1000:, 1] += 3.0
+    if method != detectors.ALWAYS:
+        assert 1000 <= watch(first, rest) < 1400
+
+
+def test_table_of_detectors():
+    kind = detectors.KINDS[0]
+    runs = [
+        detectors.Run("a", kind, "none", 0, -1, -1),
+        detectors.Run("a", kind, "moved input", 0, 50, 51),
+        detectors.Run("a", kind, "wider input", 0, 50, 20),
+        detectors.Run("a", kind, "new rule", 0, 50, -1),
+    ]
+    [row] = detectors.section(runs).rows
+    assert row["false"] == "1 of 4"
+    assert row["moved input"] == "1 of 1, delay 2"
+    assert (row["wider input"], row["new rule"]) == ("0 of 1", "0 of 1")

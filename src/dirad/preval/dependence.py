@@ -80,6 +80,28 @@ def autocorrelation_time(
     return max(float(tau.max(initial=1.0)), 1.0)
 
 
+def trend_time(X: NDArray, significance: float = SIGNIFICANCE, tau: float = 1.0) -> float:
+    """Return τ of the column of X with the strongest linear trend; 1 without a significant one.
+
+    Where a trend makes up the share R² of the variance of n samples, their mean varies as that of
+    n/τ independent ones, τ = 1 + n R². In few samples it shows long before autocorrelations do.
+    `tau` is the autocorrelation time but for the trend.
+
+    >>> round(trend_time(np.arange(100.0)[:, None]))
+    101
+    """
+    n = len(X)
+    if n < MIN_BLOCKS:
+        return 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = standardized(X, ())
+    clock = np.linspace(-1.0, 1.0, n)
+    squared = np.square(clock @ values) / (n * np.sum(clock**2))  # R² of each column
+    limit = float(ndtri(1.0 - 0.5 * significance / max(values.shape[1], 1)))
+    largest = float(squared.max(initial=0.0))
+    return 1.0 + n * largest if n * largest > tau * limit**2 else 1.0
+
+
 def standardized(X: NDArray, steps: Sequence[int]) -> NDArray[np.float64]:
     """Return the columns that vary most, standardized; extreme values are made less extreme.
 

@@ -4,15 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dirad.preval.buffer import UNLABELLED, Buffer
 from dirad.preval.calibration import ScoreSum
-from dirad.preval.expert import Expert
+from dirad.preval.expert import Expert, Scores
 from dirad.preval.judgement import Judgement, Model, judge
 from dirad.preval.targets import class_codes
 
 MAX_COMPARED, MIN_COMPARED = 1000, 30  # samples on which two models are compared
 MIN_P_VALUE = 0.01  # of what both saw, below which two models do not know the same
+MIN_RIVAL_SHARE = 0.5  # of a model's samples that another one claims, which then knows its inputs
+MIN_RIVAL_Z = 4.0  # standard errors by which its share of wrong answers is higher
+MIN_RIVAL_STD = 0.1  # of the difference of single answers
 
 
 def is_same_inputs_other_labels(older: Model, buffer: Buffer, false_alarms: float) -> bool:
@@ -40,6 +44,32 @@ def is_duplicate(older: Expert, young: Expert, buffer: Buffer) -> bool:
     if len(X) < MIN_COMPARED or not same_classes or older.group == young.group:
         return False
     return judge(older, X, y).verdict.p >= MIN_P_VALUE
+
+
+def rival_of(
+    X: NDArray, y: NDArray[np.int64], own: Scores, others: Sequence[Model]
+) -> Model | None:
+    """Return another model that claims most samples of the one in use, and is wrong on them.
+
+    The model in use knows these samples, and `own` are its scores. By scores alone the other model
+    would answer, but the labels say that the samples are not of its task.
+    """
+    known = y != UNLABELLED
+    least, claimant = own.score, np.full(len(X), -1)
+    labels = np.zeros((len(others), len(X)), np.int64)
+    for i, other in enumerate(others):
+        found = other.evaluate(X)
+        claimant[found.score < least] = i
+        least, labels[i] = np.minimum(least, found.score), found.label
+    for i, other in enumerate(others):
+        claimed = known & (claimant == i)
+        n = np.count_nonzero(claimed)
+        if other.classes and n > MIN_RIVAL_SHARE * len(X):
+            gain = (labels[i] != y)[claimed] * 1.0 - (own.label != y)[claimed]
+            error = max(float(gain.std()), MIN_RIVAL_STD) / np.sqrt(n)
+            if float(gain.mean()) > MIN_RIVAL_Z * error:
+                return other
+    return None
 
 
 @dataclass

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.preval.calibration import Calibration, ScoreSum, sidak
+from dirad.preval.dependence import autocorrelation_time
 from dirad.preval.events import Verdict
 from dirad.preval.expert import PHASE_STABLE, Expert, Scores
 from dirad.preval.learner import Learner
@@ -42,23 +43,28 @@ def judge(
     refinement: Refinement | None = None,
     undecided: tuple[NDArray, NDArray] | None = None,
     may_doubt: bool = True,
+    is_long: bool = False,
 ) -> Judgement:
     """Evaluate a batch by one model, and test it against the model's held-out samples.
 
     `false_alarms` is the rate for this batch; by default that of the first batch of a stream. With
     `may_doubt`, what is unusual to a model in training may show instead that samples of its task
-    depend on each other; `undecided` is the batch before, if it was.
+    depend on each other; `undecided` is the batch before, if it was. With `is_long`, there are
+    enough samples to see how long they remember; labels are left out, for a refinement may have
+    learned them.
     """
     scores = own = model.evaluate(X)
     if refinement is not None:
         scores = refinement.scores(answering(model), X, own)
     settings = model.settings
-    if y is None or not settings.labels_in_detection:
+    if y is None or is_long or not settings.labels_in_detection:
         y = missing_targets(len(X), settings.targets)
     labelled = is_labelled(y)
     calibration = model.calibration_with_labels if labelled.any() else model.calibration
     wrong = model.label_errors(scores.label, class_codes(y))
     rate = settings.batch_rate(0) if false_alarms is None else false_alarms
+    if is_long:
+        calibration = with_memory_of(calibration, scores)
     result = tested(model, calibration, scores, wrong, y, rate)
     if may_doubt and isinstance(model, Learner) and not result.verdict.validated:
         memory = model.memory_with(X, y, undecided)
@@ -67,6 +73,16 @@ def judge(
             in_doubt = calibration.memory.independent or result.verdict.validated
             result = result._replace(in_doubt=in_doubt)
     return result._replace(outputs=own.outputs)
+
+
+def with_memory_of(calibration: Calibration, scores: Scores) -> Calibration:
+    """Return a calibration with a memory at least as long as that of these samples.
+
+    A task may show its bursts only after it was learned.
+    """
+    normal_scores = calibration.normal_scores(scores.log_error, scores.group)
+    errors = max(calibration.memory.errors, autocorrelation_time(normal_scores[:, None]))
+    return calibration._replace(memory=calibration.memory._replace(errors=errors))
 
 
 def answering(model: Model) -> Expert:
@@ -119,22 +135,23 @@ def judge_all(
     refinement: Refinement | None = None,
     undecided: tuple[NDArray, NDArray] | None = None,
     may_doubt: bool = True,
+    is_long: bool = False,
 ) -> list[Judgement]:
     """Return what models say of a batch, oldest first; `latest` took the last one.
 
     As long as the model in use knows what it sees, only those that may be its duplicates are asked
-    too.
+    too. See `judge` for the rest.
     """
     in_use = next((one for one in models if one.number == latest), None)
     found: dict[int, Judgement] = {}
     if in_use is not None:
         found[in_use.number] = judge(
             in_use, X, y, false_alarms,
-            refinement=refinement, undecided=undecided, may_doubt=may_doubt,
+            refinement=refinement, undecided=undecided, may_doubt=may_doubt, is_long=is_long,
         )  # fmt: skip
         if found[in_use.number].verdict.validated:
             models = [one for one in models if set(one.classes) == set(in_use.classes)]
     for one in models:
         if one is not in_use:
-            found[one.number] = judge(one, X, y, false_alarms, may_doubt=False)
+            found[one.number] = judge(one, X, y, false_alarms, may_doubt=False, is_long=is_long)
     return [found[one.number] for one in models]

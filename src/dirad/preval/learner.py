@@ -17,7 +17,13 @@ from dirad.history import History
 from dirad.inference import respond
 from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT, UNLABELLED, Buffer
 from dirad.preval.calibration import MIN_CLASS_SHARE, Calibration, calibrate, label_errors_by_class
-from dirad.preval.dependence import Memory, autocorrelation_time, largest_step, without_class_means
+from dirad.preval.dependence import (
+    Memory,
+    autocorrelation_time,
+    largest_step,
+    trend_time,
+    without_class_means,
+)
 from dirad.preval.exact_l1 import fit_exact_l1
 from dirad.preval.expert import GROWING_L0, Evaluator, Expert, Scores, model_text
 from dirad.preval.input_units import CommonInputUnits, InputScaling, fit_scaling
@@ -206,9 +212,8 @@ class Learner:
         if not self.l0.classes:
             self._fit_scaling()  # without labels, training L0 has not done it
         network = self.network.copy()  # L0 may go on growing
-        memory = autocorrelation_time(
-            without_class_means(self.buffer.X, class_codes(self.buffer.y))
-        )
+        centred = without_class_means(self.buffer.X, class_codes(self.buffer.y))
+        memory = autocorrelation_time(centred)
         predictor = self._fitted_predictor(network, threads, memory)
         held_out = self.buffer.X[self.buffer.calibration_mask]
         evaluator = self._evaluator(network, predictor)
@@ -225,8 +230,9 @@ class Learner:
         counts = label_errors_by_class(wrong, y, class_codes(self._taught_labels))
         n_groups = max(len(self.l0.classes), 1)
         calibration = calibrate(scores.log_error, scores.group, n_groups, counts)
+        drift = trend_time(centred, tau=memory) if memory > 1.0 else 1.0
         calibration = calibration._replace(
-            memory=self._memory(evaluator, memory), n_learned=len(self.buffer)
+            memory=self._memory(evaluator, max(memory, drift)), n_learned=len(self.buffer)
         )
         if self.buffer.held_out.any():
             calibration = calibration._replace(
@@ -298,9 +304,11 @@ class Learner:
             parts.append((between[:at], codes[:at]))
             X, y = np.concatenate([between[at:], X]), np.concatenate([codes[at:], class_codes(y)])
         parts.append((X, class_codes(y)))
-        samples = np.concatenate([without_class_means(*part) for part in parts])
+        centred = [without_class_means(*part) for part in parts]
         steps = np.cumsum([len(X) for X, _ in parts])[:-1].tolist()
-        tau = autocorrelation_time(samples, steps, SIGNIFICANCE_OF_DOUBT)
+        tau = autocorrelation_time(np.concatenate(centred), steps, SIGNIFICANCE_OF_DOUBT)
+        trends = [trend_time(part, SIGNIFICANCE_OF_DOUBT / len(centred)) for part in centred]
+        tau = max(tau, *trends)
         known = self.calibration.memory
         if known.independent:
             return Memory(tau, tau, tau)

@@ -15,7 +15,13 @@ from dirad.core.random import bits
 from dirad.preval import answers, decide, events, refinement
 from dirad.preval.answers import Answers, Evaluated
 from dirad.preval.cause import UNUSUAL_SHARE, contradicting_inputs, kind_of_change
-from dirad.preval.duplicates import Agreement, is_duplicate, is_same_inputs_other_labels
+from dirad.preval.dependence import MAX_BATCHES
+from dirad.preval.duplicates import (
+    Agreement,
+    is_duplicate,
+    is_same_inputs_other_labels,
+    rival_of,
+)
 from dirad.preval.events import Explanation, Journal, Report, Verdict
 from dirad.preval.expert import Expert, find_model, with_bases
 from dirad.preval.input_units import CommonInputUnits
@@ -34,6 +40,8 @@ from dirad.preval.switch import Switched, decide_numbers
 from dirad.preval.targets import NUMBERS, class_codes, is_labelled
 
 MODEL_KEY = 100  # purpose of the random key of a model
+BATCHES_PER_LONG_TEST = 4  # of which one is tested with all recent ones
+BATCHES_PER_RIVAL = 5  # of which one is also shown to the other models
 MAX_IDLE_UNCALIBRATED = 20  # after which a learner of a few stray samples is removed
 
 
@@ -169,12 +177,14 @@ class System:
         judgements, decision = self._judge_and_decide(batch)
         outputs = {answering(one.model): one.outputs for one in judgements}
         self._compare_refinement(batch, outputs)
+        if isinstance(decision, decide.Known) and decision.model == before:
+            self._join_rival(batch, judgements)
         if self._settle(decision):
             judgements, decision = self._judge_and_decide(batch)
         self.journal.report(*self._apply(decision, judgements, batch))
         if isinstance(decision, decide.Known):
             self._merge_duplicates(judgements)
-        self.recent = [*self._recent_batches(len(X)), (X, y)] if self.latest == before else []
+        self.recent = self._kept_recent((X, y)) if self.latest == before else []
         self._count_samples_and_classes(y)
         self._complete_and_evict()
         self._refine(batch, outputs)
@@ -196,6 +206,27 @@ class System:
             answered = Answered(batch.X, batch.y, outputs[model][-len(batch.X) :])
             self.refinement = refinement.compared(self.refinement, model, answered)
 
+    def _join_rival(self, batch: Batch, judgements: list[Judgement]) -> None:
+        """Put the model in use into the group of one that claims its samples wrongly.
+
+        Of a group, the model that was last used answers. Without this, the model that knows a
+        stream, and is refined by it, would be asked about none of its samples.
+        """
+        one = next(one for one in judgements if one.model.number == self.latest)
+        model = one.model
+        others = [m for m in self.calibrated if m.group != model.group]
+        if not others or self.refinement is None or self.journal.batches % BATCHES_PER_RIVAL:
+            return
+        own = one.scores.of(slice(-len(batch.X), None))
+        own = self.refinement.scores(answering(model), batch.X, own)
+        rival = rival_of(batch.X, class_codes(batch.y), own, others)
+        if rival is None:
+            return
+        if isinstance(model, Learner):
+            model.group = rival.group
+        else:
+            self.models[self.models.index(model)] = replace(model, group=rival.group)
+
     def _refine(self, batch: Batch, outputs: Outputs) -> None:
         """Fit the refinement again, with a batch that the model in use knows."""
         model, fit = self._in_use()
@@ -213,14 +244,46 @@ class System:
         self, batch: Batch, *, may_wait: bool = True
     ) -> tuple[list[Judgement], decide.Decision | Switched]:
         """Let the models judge a batch, with recent ones where these are needed; decide on it."""
+        short, long = self._rates()
         recent = self._recent_batches(len(batch.X))
+        found = self._decide_with(recent, batch, short, may_wait=may_wait)
+        if long and isinstance(found[1], decide.Known) and found[1].model == self.latest:
+            again = self._decide_with(self.recent, batch, long, may_wait=False, is_long=True)
+            found = found if isinstance(again[1], decide.Known) else again
+        return found
+
+    def _rates(self) -> tuple[float, float]:
+        """Return the rates of false alarms of the test of the next batch, and of a long window.
+
+        The second is 0 where none is tested now: one batch in a few is. Where samples depend on
+        those before, a change that lasts may show only in many batches. A model in training learns
+        its samples, so that only a finished one is tested so. The rates add up to those promised.
+        """
+        rate, model = self.false_alarms, self._in_use()[0]
+        learns = any(one.number == self.latest for one in self.learners)
+        if model is None or learns or model.calibration.memory.independent:
+            return rate, 0.0
+        due = self.journal.batches % BATCHES_PER_LONG_TEST == 0
+        many = len(self.recent) > BATCHES_PER_LONG_TEST
+        return rate / 2.0, rate / 2.0 * BATCHES_PER_LONG_TEST if due and many else 0.0
+
+    def _decide_with(
+        self,
+        recent: list[tuple[NDArray, NDArray[np.int64]]],
+        batch: Batch,
+        rate: float,
+        *,
+        may_wait: bool,
+        is_long: bool = False,
+    ) -> tuple[list[Judgement], decide.Decision | Switched]:
+        """Let the models judge a batch together with some before it, and decide on it."""
         X = np.concatenate([*(X for X, _ in recent), batch.X])
         y = np.concatenate([*(y for _, y in recent), batch.y])
-        rate = self.false_alarms
         judgements = judge_all(
             self._models_for_batch(batch.X), X, y, self.latest, rate,
             refinement=None if recent else self.refinement,  # it has learned recent batches
-            undecided=None if self.undecided is None else self.undecided[:2], may_doubt=may_wait,
+            undecided=None if self.undecided is None else self.undecided[:2],
+            may_doubt=may_wait, is_long=is_long,
         )  # fmt: skip
         may_wait = may_wait and self.undecided is None
         numbers = self.settings.targets == NUMBERS
@@ -254,6 +317,14 @@ class System:
         if in_use is not None:
             n = in_use.calibration.memory.batches_to_test(batch_size) - 1
         return self.recent[len(self.recent) - n :] if n else []
+
+    def _kept_recent(
+        self, batch: tuple[NDArray, NDArray[np.int64]]
+    ) -> list[tuple[NDArray, NDArray[np.int64]]]:
+        """Return the batches that tests of later ones may need: many if they are dependent."""
+        model, _ = self._in_use()
+        dependent = model is not None and not model.calibration.memory.independent
+        return [*self.recent, batch][-(MAX_BATCHES - 1 if dependent else 1) :]
 
     def judge(self, X: NDArray, y: NDArray[np.int64] | None = None) -> list[Verdict]:
         """Return what each calibrated model says of a batch."""
