@@ -14,8 +14,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dirad import PREVALClassifier
-from dirad.preval.expert import Expert
-from dirad.preval.learner import Learner
+from dirad.preval.expert import Evaluator, Expert
 from dirad.preval.paper_model import PaperExpert
 from streams import WIDTH, digest, samples
 
@@ -82,13 +81,18 @@ def test_each_model_evaluates_samples_once(name, monkeypatch):
         clf.partial_fit(*samples(task, 6000), classes=range(4) if name == "paper" else None)
         clf.finish()
     evaluated = Counter()
-    for kind in (Learner, Expert, PaperExpert):
+    numbers = {model.evaluator: model.number for model in clf.models_ if isinstance(model, Expert)}
 
-        def counted(model, X, evaluate=kind.evaluate):
-            evaluated[model.number] += 1
-            return evaluate(model, X)
+    def counted(evaluator, found, scores_from=Evaluator.scores_from):
+        evaluated[numbers[evaluator]] += 1
+        return scores_from(evaluator, found)
 
-        monkeypatch.setattr(kind, "evaluate", counted)
+    def counted_of_paper(model, X, evaluate=PaperExpert.evaluate):
+        evaluated[model.number] += 1
+        return evaluate(model, X)
+
+    monkeypatch.setattr(Evaluator, "scores_from", counted)
+    monkeypatch.setattr(PaperExpert, "evaluate", counted_of_paper)
     once = {model.number: 1 for model in clf.models_}
     assert len(once) >= 2
     X, y = samples(0, clf.batch_size, seed=9)

@@ -1,5 +1,7 @@
 """The model in use follows slow changes; what was learned stays."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -7,7 +9,9 @@ from sklearn.linear_model import LogisticRegression
 import dirad
 from dirad import PREVALClassifier, PREVALRegressor
 from dirad.export.system import finished_models
-from dirad.preval.refinement import RIDGE, least_squares, logistic
+from dirad.preval import refinement
+from dirad.preval.input_units import InputScaling
+from dirad.preval.refinement import RIDGE, Answered, least_squares, logistic
 from dirad.storage.model_file import packed
 
 
@@ -103,3 +107,38 @@ def test_a_refinement_cannot_be_exported():
     assert {one.phase for one in model.models_} == {"stable"}
     with pytest.raises(ValueError, match=r"call finish\(\) first"):
         finished_models(model)
+
+
+@pytest.mark.parametrize(("n_inputs", "expected"), [(5, [0, 1, 2, 3, 4, 5]), (120, [0, 4])])
+def test_corrections_of_many_inputs_that_do_not_help_are_fitted_less_often(
+    n_inputs, expected, monkeypatch
+):
+    fitted = []
+    monkeypatch.setattr(
+        refinement, "logistic", lambda Z, y, answers, start: fitted.append(number) or start
+    )
+    rng = np.random.default_rng(0)
+    scaling = InputScaling(np.zeros(n_inputs), np.ones(n_inputs))
+    evaluator = SimpleNamespace(target_scaling=None, scaling=scaling)
+    model = SimpleNamespace(number=0, classes=(0, 1), evaluator=evaluator)
+    known = None
+    for number in range(6):
+        X = rng.normal(size=(40, n_inputs))
+        y = (X[:, 0] > 0).astype(np.int64)
+        batch = Answered(X, y, np.eye(2)[y] * 0.98 + 0.01)
+        known = refinement.refined(known, model, batch, 0, number)
+    windows = len(refinement.WINDOWS)
+    assert fitted == [number for number in expected for _ in range(windows)]
+
+
+def test_the_fit_of_two_classes_is_that_of_any_number():
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(200, 4))
+    answers = np.log(rng.dirichlet([1.0, 1.0], size=200))
+    y = (rng.random(200) < 0.5 + 0.4 * np.tanh(Z[:, 0])).astype(float)
+    found = refinement.logistic(Z, y, answers, np.zeros((4, 2)))
+    # A third class that is all but impossible does not change the others.
+    third = np.column_stack([answers, np.full(200, -40.0)])
+    expected = refinement.logistic(Z, y, third, np.zeros((4, 3)))
+    assert found == pytest.approx(expected[:, :2], abs=1e-3)
+    assert found[:, 0] == pytest.approx(-found[:, 1])

@@ -25,8 +25,9 @@ DECAY = 0.9  # per batch, of the losses by which it is compared with the model
 MAX_WEIGHTS = 2000  # where there would be more, a model is not refined
 MAX_LOSS = 1e300  # of huge numbers
 MAX_ITERATIONS = 20  # of a fit, which starts from the last one
-# Batches after which corrections are fitted again that were not clearly better than the model.
-BATCHES_BETWEEN_FITS = 4
+# Batches after which corrections of many inputs, whose fits take long, are fitted again while they
+# are not clearly better than the model.
+BATCHES_BETWEEN_FITS, MANY_INPUTS = 4, 100
 
 
 class Answered(NamedTuple):
@@ -146,8 +147,8 @@ def refined(
         X, targets = np.concatenate([known.X, X]), np.concatenate([known.y, targets])
         answers = np.concatenate([before, answers])
         weights, losses = known.weights, known.losses
-        due = is_clearly_better(known, model, len(batch.X)) or known.fit != fit
-        due = due or n_batches % BATCHES_BETWEEN_FITS == 0
+        due = n_inputs <= MANY_INPUTS or n_batches % BATCHES_BETWEEN_FITS == 0
+        due = due or known.fit != fit or is_clearly_better(known, model, len(batch.X))
     else:
         weights = np.zeros((len(WINDOWS), 1 + n_inputs + n_outputs, n_outputs))
         losses, due = (0.0,) * (1 + len(WINDOWS)), True
