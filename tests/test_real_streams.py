@@ -561,7 +561,7 @@ def test_table_of_early_changes():
 
 @pytest.mark.parametrize("drift", slow_drift.DRIFTS)
 def test_a_drift_is_even_and_as_large_as_it_says(drift):
-    X, y = slow_drift.stream(drift, 5.0, 0)
+    X, y = slow_drift.stream(drift, 5, 0)
     column = slow_drift.CHANGED if drift == slow_drift.ANOTHER_INPUT else 0
     first, middle, last = X[:2000, column].mean(), X[9000:11_000, column].mean(), X[-2000:, column]
     assert middle - first == pytest.approx(2.25, abs=0.5)
@@ -572,8 +572,8 @@ def test_a_drift_is_even_and_as_large_as_it_says(drift):
 
 def test_table_of_slow_drift():
     runs = [
-        slow_drift.Run("a", 2.0, 0, 0.95, 0.94, []),
-        slow_drift.Run("a", 2.0, 1, 0.93, 0.95, [70]),
+        slow_drift.Run("a", 2, 0, 0.95, 0.94, []),
+        slow_drift.Run("a", 2, 1, 0.93, 0.95, [70]),
     ]
     [row] = slow_drift.section(runs).rows
     assert (row["streams"], row["false regimes"], row["within 0.01"]) == (2, 1, 1)

@@ -25,7 +25,7 @@ from experiments.streams.dependence import (
     independent,
 )
 
-SIZES = (2.0, 5.0)  # standard deviations by which a stream drifts
+SIZES = (2, 5)  # standard deviations by which a stream drifts
 PHI = 0.9  # of the stream whose samples depend on those before
 MARGIN = 0.01  # by which accuracy may be lower than that of the model that is fitted again
 TENTH = N_SAMPLES // 10  # samples
@@ -49,16 +49,16 @@ class Run:
     """What became of one stream."""
 
     drift: str
-    size: float
+    size: int
     seed: int
     accuracy: float
     fitted_again: float  # accuracy of the model of the latest tenth
     opened: list[int]  # batches in which a model was opened, but for the first
 
 
-def stream(drift: str, size: float, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def stream(drift: str, size: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the samples of a stream."""
-    rng = np.random.default_rng([seed, DRIFTS.index(drift), round(10 * size)])
+    rng = np.random.default_rng([seed, DRIFTS.index(drift), size])
     X = autoregression(rng, N_SAMPLES, PHI) if drift == DEPENDENT else independent(rng, N_SAMPLES)
     way = size * np.linspace(0.0, 1.0, N_SAMPLES)
     if drift == ANOTHER_INPUT:
@@ -73,7 +73,7 @@ def stream(drift: str, size: float, seed: int) -> tuple[NDArray[np.float64], NDA
     return X, y.astype(np.int64)
 
 
-def run(drift: str, size: float, seed: int) -> Run:
+def run(drift: str, size: int, seed: int) -> Run:
     """Return what becomes of one stream."""
     X, y = stream(drift, size, seed)
     model = PREVALClassifier(
@@ -105,7 +105,7 @@ def section(runs: Sequence[Run]) -> Section:
         rows.append(
             {
                 "what drifts": drift,
-                "by": f"{size:g}",
+                "by": size,
                 "streams": len(own),
                 "false regimes": sum(bool(one.opened) for one in own),
                 "accuracy": spread((one.accuracy for one in own), 4),

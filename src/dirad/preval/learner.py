@@ -307,8 +307,7 @@ class Learner:
         centred = [without_class_means(*part) for part in parts]
         steps = np.cumsum([len(X) for X, _ in parts])[:-1].tolist()
         tau = autocorrelation_time(np.concatenate(centred), steps, SIGNIFICANCE_OF_DOUBT)
-        trends = [trend_time(part, SIGNIFICANCE_OF_DOUBT / len(centred)) for part in centred]
-        tau = max(tau, *trends)
+        tau = max(tau, *(trend_time(part) for part in centred))
         known = self.calibration.memory
         if known.independent:
             return Memory(tau, tau, tau)
