@@ -22,7 +22,7 @@ from experiments.pairs import hold_out, mnist
 METHODS = ("DIRAD", "pruned MLP", "emlearn")
 SIZES = (1024, 2048, 4096, 12288)
 HELD_OUT = 1 / 6
-# Chosen on a sixth of the training samples, seed 0, by `python -m experiments device --part choices`.
+# Chosen on a sixth of the training samples, seed 0: `python -m experiments device --part choices`.
 OUR_STORAGE = {1024: 1, 2048: 0, 4096: 0, 12288: 5}  # of STORAGES
 HIDDEN = (16, 32, 64, 100)  # of perceptrons
 THEIR_HIDDEN = {1024: 32, 2048: 64, 4096: 100, 12288: 100}
