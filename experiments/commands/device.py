@@ -12,7 +12,7 @@ NOTE_DIGITS = (
     "and what is linked of the compiler's libraries, by arm-none-eabi-gcc -Os for a Cortex-M0. The "
     "perceptron's code is taken as ours without gates. Trees are emlearn's inline code with "
     "integers, the number of trees chosen on held-out samples. BitNetMCU publishes 0.9422 in about "
-    "1.1 kB and 0.9902 in 12.3 kB, on 16 × 16 pixels, its code not counted."
+    "1.1 kB and 0.9902 in 12.3 kB, on 16 × 16 pixels."
 )
 NOTE_SENSORS = (
     "Test accuracy on a quarter of the rows, mean over seeds. m2cgen's numbers are double, whose "

@@ -51,9 +51,10 @@ class Run:
 def run(data: str, size: int, method: str, seed: int) -> Run:
     """Fit one model to three quarters of the rows, and test it on the others."""
     table = load(BY_NAME[data])
-    X, X_test, y, y_test = train_test_split(
+    parts_of: Any = train_test_split(
         table.X, table.y, test_size=TEST, random_state=seed, stratify=table.y
     )
+    X, X_test, y, y_test = parts_of
     if method == "DIRAD":
         _, made = fit_compact(DIRADClassifier(random_state=seed), X, y, size, seed=seed)
         right = float(np.mean(predict(made.net, X_test) == y_test))
