@@ -68,13 +68,13 @@ def by_emlearn(model: Any, n_inputs: int) -> str:
 @cache
 def _emlearn() -> Any:
     with np.errstate():  # its import makes errors of NumPy's warnings, for everyone
-        import emlearn
+        import emlearn  # pyright: ignore[reportMissingImports]
     return emlearn
 
 
 def by_m2cgen(model: Any, n_classes: int) -> str:
     """Return a tree in C by m2cgen, whose numbers are double."""
-    import m2cgen
+    import m2cgen  # pyright: ignore[reportMissingImports]
 
     return m2cgen.export_to_c(model) + _M2CGEN_CALL.format(n=n_classes)
 
