@@ -530,6 +530,7 @@ def test_tables_of_dependence():
     assert (alarms[0]["streams"], alarms[0]["with a second model"]) == (3, 1)
     assert (changes[0]["found"], changes[0]["median delay (batches)"]) == (1, 2.0)
     assert changes[0]["cause named"] == "1 of 1"
+    assert changes[0]["alarm before"] == 1
 
 
 # ------------------------------------------------------------------ early changes

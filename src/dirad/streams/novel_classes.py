@@ -6,6 +6,7 @@ from a mixture: the density of the known classes, which stays as it is, and norm
 what is new, fitted to the latest samples by expectation maximization.
 """
 
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -190,13 +191,16 @@ class NovelClassDetector(BaseEstimator):
     def is_new(self, X: Any) -> NDArray[np.bool_]:
         """Return which samples are more probably new than known, as far as the promise allows.
 
-        No more than the share `false_new` of held-out samples of known classes is called new.
+        A sample of a known class is called new with a probability of at most `false_new`: its
+        evidence must exceed that of the ⌈(n + 1)·(1 − false_new)⌉-th of n held-out samples.
         """
         Z = self._standardized(X)
         if self.new_ is None:
             return np.zeros(len(Z), bool)
-        limit = float(np.quantile(self._evidence(self.held_out_), 1.0 - self.false_new))
-        return self._evidence(Z) > max(limit, 0.0)
+        known = np.sort(self._evidence(self.held_out_))
+        place = ceil((len(known) + 1) * (1.0 - self.false_new))
+        limit = known[place - 1] if place <= len(known) else np.inf
+        return self._evidence(Z) > max(float(limit), 0.0)
 
     def _standardized(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
