@@ -171,9 +171,9 @@ def sections(runs: Sequence[Run]) -> list[Section]:
     )
     changes = (
         f"The change is planted between batches {LEAST_CHANGED} and {MOST_CHANGED} of "
-        f"{BATCH_SIZE} samples; a delay of 1 is an alarm in the first batch after it. Alarm before: "
-        "streams with a false alarm before the change. Cause named: "
-        "the input that changed is among the first three of the alarm's explanation."
+        f"{BATCH_SIZE} samples; a delay of 1 is an alarm in the first batch after it. Alarm "
+        "before: streams with a false alarm before the change. Cause named: the input that "
+        "changed is among the first three of the alarm's explanation."
     )
     result = []
     if any(one.change == NONE for one in runs):

@@ -59,19 +59,31 @@ _BETWEEN = {
 }
 
 _NORMAL_TAIL = """
+/* erfc(x) / 2 with a relative error below 2e-6; not every C library has erfcf. The polynomial is a
+   Chebyshev fit, as given in Numerical Recipes. */
+static inline float {name}_half_erfc(float x)
+{
+    const float t = 1.0f / (1.0f + 0.5f * fabsf(x));
+    const float fit = -1.26551223f + t * (1.00002368f + t * (0.37409196f + t * (0.09678418f +
+        t * (-0.18628806f + t * (0.27886807f + t * (-1.13520398f + t * (1.48851587f +
+        t * (-0.82215223f + t * 0.17087277f))))))));
+    const float tail = 0.5f * t * expf(fit - x * x);
+    return x < 0.0f ? 1.0f - tail : tail;
+}
+
 /* The probability that a statistic of known samples is higher. */
 static inline float {name}_upper_tail(int model, float z)
 {
 {body}}
 """
 
-_INDEPENDENT = """    return 0.5f * erfcf(z * 0.70710678f);
+_INDEPENDENT = """    return {name}_half_erfc(z * 0.70710678f);
 """
 
 _DEPENDENT = """    const float freedom = {name}_freedom[model];
     const float tail = 0.5f * {name}_beta(freedom, {name}_log_beta[model], z * z);
     if (freedom < 0.0f) /* independent samples */
-        return 0.5f * erfcf(z * 0.70710678f);
+        return {name}_half_erfc(z * 0.70710678f);
     if (freedom == 0.0f) /* too few to judge by */
         return 1.0f;
     return z > 0.0f ? tail : 1.0f - tail;
@@ -184,9 +196,8 @@ static inline int {name}_watch_is_new(const {name}_watch *w)
 /* End the batch: begin the next one. */
 static inline void {name}_watch_next({name}_watch *w)
 {
-    const {name}_watch empty = { 0 };
     const uint32_t batches = w->batches + 1;
-    *w = empty;
+    memset(w, 0, sizeof *w);
     w->batches = batches;
 }
 """
@@ -213,6 +224,7 @@ def watch_source(whole: Exported, number: str) -> str:
     dependent = any(scale.freedom is not None for scale in scales)
     ties = any(scale.ties for scale in scales)
     parts = [
+        "#include <math.h>\n#include <string.h>\n",
         _NORMAL_SCORE,
         *([_BETA] if dependent else []),
         _NORMAL_TAIL,
