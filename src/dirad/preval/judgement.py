@@ -50,10 +50,10 @@ def judge(
 
     `false_alarms` is the rate for this batch; by default that of the first batch of a stream. With
     `may_doubt`, what is unusual to a model in training may show instead that samples of its task
-    depend on each other; `undecided` is the batch before, if it was. The first `n_learned` samples
-    are recent ones, which that model has learned, or the undecided batch. With `is_long`, there are
-    enough samples to see how long they remember; labels are left out, for a refinement may have
-    learned them.
+    depend on each other; `undecided` holds the batch before if it was undecided. The first
+    `n_learned` samples are recent ones, which that model has learned, or the undecided batch. With
+    `is_long`, there are enough samples to estimate their dependence; labels are left out, because a
+    refinement may have learned them.
     """
     scores = own = model.evaluate(X)
     if refinement is not None:

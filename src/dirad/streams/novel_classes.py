@@ -1,8 +1,8 @@
 """Classes that nobody labelled, found among unlabelled samples of known and new ones.
 
 A new class may lie within the range of known ones: none of its samples is unusual by itself, but
-together they make a place denser than it should be. So the samples of a stream are taken for draws
-from a mixture: the density of the known classes, which stays as it is, and normal components for
+together they raise the density there. The samples of a stream are therefore modelled as draws from
+a mixture: the density of the known classes, which stays as it is, and normal components for
 what is new, fitted to the latest samples by expectation maximization.
 """
 
@@ -84,7 +84,7 @@ def fitted(
 
 
 class NovelClassDetector(BaseEstimator):
-    """Tell samples of new classes from those of known ones, where samples have no labels.
+    """Distinguish samples of new classes from those of known ones without labels.
 
     Parameters
     ----------
@@ -101,8 +101,8 @@ class NovelClassDetector(BaseEstimator):
 
     Notes
     -----
-    New components may take over samples of known classes, so that how many samples are new is not
-    told; the promise is kept by held-out samples of the known classes.
+    New components may take over samples of known classes, so that the share of new samples is not
+    estimated; held-out samples of the known classes keep the promise.
 
     Examples
     --------
