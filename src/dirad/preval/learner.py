@@ -150,10 +150,11 @@ class Learner:
         """Are n samples so many more than L1 was fitted to that it should be fitted again?"""
         if self.is_calibrated and 2 * len(self.buffer) > self.buffer.size:
             return False  # the last fit is near
-        if n <= FEW_SAMPLES:
+        stable = self.l0.adaptation.stable
+        restarted = self.has_stable_l0 and not stable  # L0 is not yet as good as it was
+        if n <= FEW_SAMPLES and not restarted:
             return n >= SMALLEST_REFIT_FACTOR * self.n_fitted
-        factor = REFIT_FACTOR if self.l0.adaptation.stable else LARGEST_REFIT_FACTOR
-        return n > factor * self.n_fitted
+        return n > (REFIT_FACTOR if stable else LARGEST_REFIT_FACTOR) * self.n_fitted
 
     def finish(self, threads: int = 1) -> Expert:
         """Train L0 to the end with the samples at hand, and return the expert."""
