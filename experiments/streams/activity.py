@@ -30,9 +30,9 @@ NOTE = (
     "routed to: at once, after its batch was learned; and at the end of the stream, when all "
     "windows are routed again. No labels are given. RegimeTracker assigns each "
     "window as it comes, is told neither the number of activities nor where they change, and draws "
-    "nothing at random; models are its regimes; its constants were chosen on the first 15 of the 30 "
-    "people, with their labels. k-means is not a learner of streams: it sees all "
-    "standardized windows at once and is told the number of activities."
+    "nothing at random; models are its regimes; its constants were chosen on the first 15 of the "
+    "30 people, with their labels. k-means is not a learner of streams: it sees all standardized "
+    "windows at once and is told the number of activities."
 )
 
 
