@@ -144,7 +144,7 @@ def _activity(
     from experiments.streams import activity, data
 
     data.check([data.ACTIVITY], samples)
-    jobs = [(size, seed, samples) for size in (*activity.BATCH_SIZES, 0) for seed in seeds]
+    jobs = [(size, seed, samples) for size in (*activity.BATCH_SIZES, 1, 0) for seed in seeds]
     runs = _runs_of(activity, jobs, path, common, "activities")
     return [activity.section(runs)], runs
 
