@@ -20,6 +20,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 
+from commands import run
 from dirad.serve import guard, server
 from dirad.serve.access import new_token, revoke_token
 from dirad.serve.store import FILE, Store
@@ -314,6 +315,47 @@ def test_a_server_that_others_reach_stays_closed_without_its_last_token(tmp_path
         revoke_token(store, id)
         until(lambda: call(server, text, "GET", "/streams").status_code == 401, 10)
         assert call(server, None, "GET", "/streams").status_code == 401
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+def test_a_front_on_ray_that_others_reach_stays_closed_without_its_last_token(
+    tmp_path, monkeypatch, capfdbinary, host
+):
+    """As above, of the front that Ray Serve runs; its actors are never asked anything here."""
+    from dirad.serve import on_ray
+
+    plans = []
+    monkeypatch.setattr(on_ray, "serve_on_ray", lambda plan, *_: plans.append(plan))
+    monkeypatch.setattr(on_ray, "Actor", SilentProcess)
+    monkeypatch.delattr(on_ray.Front, "__del__")  # which Ray Serve awaits
+    store = Store(tmp_path)
+    id, _ = new_token(store, "only", "admin")
+    command = ("serve", "--engine", "ray", "--store", tmp_path, "--host", host)
+    assert run(capfdbinary, *command)[0] == 0
+    revoke_token(store, id)
+    front = on_ray.Front(plans[0])
+    try:
+        assert front.doorkeeper.is_open == (host == "127.0.0.1")
+    finally:
+        front.service.close()
+        store.close()
+
+
+class SilentProcess:
+    """A learning process without any streams."""
+
+    starts = 0
+
+    def __init__(self, name):
+        pass
+
+    def ask(self, head, body=b"", seconds=None):
+        return {}, b""
+
+    def kill(self):
+        pass
+
+    close = kill
 
 
 def test_tokens_and_files_are_private(guarded):
