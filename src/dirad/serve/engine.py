@@ -21,6 +21,7 @@ from dirad.serve.learning import learning_handler
 from dirad.serve.store import Store
 
 CHUNK_RECORDS = 100
+CHUNK_ROWS = 2_000  # few, so that new states for the answers and snapshots are never far off
 CHUNK_BYTES = 1_000_000
 REPLAY_SECONDS = 3.0  # of learning that a restart repeats at most, for all streams of a process
 QUIET_SECONDS = 1.0  # without new records, after which a snapshot is taken
@@ -238,7 +239,7 @@ class Lane:
         self._open(work)  # first: where it begins depends on what the process knows
         with self.engine._store.reading() as connection:
             most = CHUNK_RECORDS if work.deaths == 0 else 1
-            found = journal.pending(connection, stream, work.seq, most, CHUNK_BYTES)
+            found = journal.pending(connection, stream, work.seq, most, CHUNK_ROWS, CHUNK_BYTES)
         if not found:  # the stream was deleted
             work.accepted = work.seq
             return
