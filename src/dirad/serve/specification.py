@@ -26,6 +26,7 @@ LARGEST = {
     "max_models": 1000,
     "random_state": 2**32 - 1,
 }
+SMALLEST = {"max_models": 1}  # where 0 would mean that there is no limit
 SHARES = ("false_alarms", "held_out")
 CHOICES = {"false_alarms_per": ("batch", "stream"), "models": ("separate", "shared")}
 CLASSES_ONLY = ("models",)  # settings that a regressor does not have
@@ -160,8 +161,11 @@ def _checked_settings(kind: str, given: Any) -> dict[str, Any]:
             raise Refused(f"unknown setting {name!r:.80}; known are {', '.join(known)}")
         if name in CHOICES and value not in CHOICES[name]:
             raise Refused(f"{name} must be one of {', '.join(CHOICES[name])}, got {value!r:.80}")
-        if name in LARGEST and (type(value) is not int or not 0 <= value <= LARGEST[name]):
-            raise Refused(f"{name} must be a whole number up to {LARGEST[name]}, got {value!r:.80}")
+        least, most = SMALLEST.get(name, 0), LARGEST.get(name)
+        if most is not None and (type(value) is not int or not least <= value <= most):
+            raise Refused(
+                f"{name} must be a whole number from {least} to {most}, got {value!r:.80}"
+            )
         if name in SHARES and (type(value) not in (int, float) or not 0 < value < 1):
             raise Refused(f"{name} must be a number between 0 and 1, got {value!r:.80}")
     return dict(given)
