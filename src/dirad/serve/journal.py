@@ -68,7 +68,7 @@ def create_stream(
     streams = schema.streams
     found = connection.execute(sa.select(streams).where(streams.c.name == name)).mappings().first()
     if found is not None:
-        if Specification.from_json(json.loads(found["specification"])) != specification:
+        if Specification.of_text(found["specification"]) != specification:
             raise Conflict(f"there is a stream {name!r} already, and it is different")
         return _stream(found), False
     if connection.execute(sa.select(sa.func.count()).select_from(streams)).scalar_one() >= most:
@@ -328,11 +328,10 @@ def count_events(connection: Connection, stream: int) -> int:
 
 
 def _stream(row: Any) -> StreamRow:
-    specification = row["specification"]
     return StreamRow(
         row["id"],
         row["name"],
-        Specification.from_json(json.loads(specification)),
+        Specification.of_text(row["specification"]),
         row["created"],
         row["samples"],
         row["seq"],

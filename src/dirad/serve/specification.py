@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from dirad.serve.errors import Refused
@@ -105,6 +105,21 @@ class Specification:
             raise Refused(f"{width} inputs with categories, and {max_columns} are allowed", 413)
         _check_learner(result)
         return result
+
+    @classmethod
+    def of_text(cls, text: str) -> "Specification":
+        """Return the specification of a stream that was accepted before, as `text` gave it.
+
+        It is not checked again, and the same text gives the same object: both would cost each
+        request some time.
+        """
+        return _of_text(text)
+
+
+@lru_cache(maxsize=1000)
+def _of_text(text: str) -> Specification:
+    obj = json.loads(text)
+    return Specification(obj["kind"], tuple(map(_column, obj["columns"])), obj["settings"])
 
 
 def check_name(name: str) -> str:
