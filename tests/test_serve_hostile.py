@@ -25,7 +25,7 @@ from dirad.serve import guard, server
 from dirad.serve.access import new_token, revoke_token
 from dirad.serve.store import FILE, Store
 from hostile import mutants
-from service import serving
+from service import SilentProcess, serving
 
 COLUMNS = {"kind": "classifier", "columns": ["u", "v"], "settings": {"batch_size": 50}}
 NEVER_SAID = (b"Traceback", b"site-packages", b'File "', b"/src/", b"sqlalchemy", b"sqlite3.")
@@ -339,23 +339,6 @@ def test_a_front_on_ray_that_others_reach_stays_closed_without_its_last_token(
     finally:
         front.service.close()
         store.close()
-
-
-class SilentProcess:
-    """A learning process without any streams."""
-
-    starts = 0
-
-    def __init__(self, name):
-        pass
-
-    def ask(self, head, body=b"", seconds=None):
-        return {}, b""
-
-    def kill(self):
-        pass
-
-    close = kill
 
 
 def test_tokens_and_files_are_private(guarded):

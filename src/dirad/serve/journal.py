@@ -104,7 +104,7 @@ def append(connection: Connection, stream: int, request: Request) -> tuple[bytes
     if row is None:
         raise NotFound("the stream was deleted")
     if request.key is not None:
-        repeated = _answered(connection, stream, request.key, request.digest)
+        repeated = answered(connection, stream, request.key, request.digest)
         if repeated is not None:
             return repeated, _stream(row)
     if None not in (request.label_type, row["label_type"]) and (
@@ -132,7 +132,7 @@ def append(connection: Connection, stream: int, request: Request) -> tuple[bytes
     return answer, _stream({**row, **changes, "label_type": label_type})
 
 
-def _answered(connection: Connection, stream: int, key: str, digest: str) -> bytes | None:
+def answered(connection: Connection, stream: int, key: str, digest: str) -> bytes | None:
     """Return what was answered to an earlier request with this key."""
     table = schema.requests
     query = sa.select(table.c.digest, table.c.answer).where(

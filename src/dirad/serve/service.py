@@ -93,6 +93,7 @@ class Service:
         self.listeners: list[Callable[[str, list[dict[str, Any]]], None]] = []
         self._lock = threading.Lock()
         self._closing = threading.Event()
+        self.is_away = False  # could the database not be used, when it was last looked at?
         store.own(lock_seconds)
         self.engine = make_engine(store, self._publish, self._has_events)
         self.reader = Child(reading_handler, "reading", READER_MEMORY)
@@ -136,13 +137,16 @@ class Service:
         while not self._closing.wait(KEEP_SECONDS):
             try:
                 self.store.keep()
+                self.is_away = False
             except Fenced as error:
                 log.error("%s", error)
                 self.engine.is_fenced = True
                 return
             except Refused as error:
+                self.is_away = True
                 log.warning("%s %s", error, getattr(error, "reason", ""))
             except Exception:
+                self.is_away = True
                 log.exception("the lock of the store could not be looked after; trying again")
 
     # ---------------------------------------------------------------- streams
@@ -261,21 +265,24 @@ class Service:
         request = journal.Request(record, answer, key, digest, label_type=late.label_type)
         return self.writer.submit(live.row.id, request)
 
-    def finish(self, name: str) -> "Future[bytes]":
+    def finish(self, name: str, key: str | None = None) -> "Future[bytes]":
         """Let all models of a stream be finished with the samples so far."""
-        return self._submit(name, records.finish())
-
-    def remove(self, name: str, model: int) -> "Future[bytes]":
-        """Let a model of a stream be removed."""
-        answers = self.answers(name)
-        if model not in [one.number for one in answers.system.models]:
-            raise NotFound(f"there is no model {model}")
-        return self._submit(name, records.remove(model))
-
-    def _submit(self, name: str, record: records.Record) -> "Future[bytes]":
         live = self.stream(name)
         self._check_pending(live, 0)
-        return self.writer.submit(live.row.id, journal.Request(record, b"{}"))
+        request = journal.Request(records.finish(), b"{}", key, "finish")
+        return self.writer.submit(live.row.id, request)
+
+    def remove(self, name: str, model: int, key: str | None = None) -> "Future[bytes]":
+        """Let a model of a stream be removed."""
+        live, digest = self.stream(name), f"remove {model}"
+        if model not in [one.number for one in self.answers(name).system.models]:
+            # An earlier request with this key may have removed it: then its answer is repeated.
+            with self.store.reading() as connection:
+                if key is None or journal.answered(connection, live.row.id, key, digest) is None:
+                    raise NotFound(f"there is no model {model}")
+        self._check_pending(live, 0)
+        request = journal.Request(records.remove(model), b"{}", key, digest)
+        return self.writer.submit(live.row.id, request)
 
     def _check_pending(self, live: LiveStream, rows: int) -> None:
         """Refuse more rows where too many wait to be learned, and more requests likewise."""
