@@ -75,6 +75,35 @@ def client(open_server):
         yield client
 
 
+def test_rows_are_refused_while_too_many_wait_and_predictions_go_on(tmp_path):
+    """The learning process is stopped, and continued, as if it were very busy."""
+    options = ("--max-pending", "500", "--processes", "1")
+    with (
+        serving(tmp_path, *options) as server,
+        httpx.Client(base_url=server.url, timeout=60) as client,
+    ):
+        fill(client, "c", "classifier")
+        until(lambda: client.get("/streams/c").json()["current"])
+        [learning] = [
+            one
+            for one in psutil.Process(server.process.pid).children(recursive=True)
+            if "spawn_main" in " ".join(one.cmdline())
+        ]
+        body = {"rows": [[0.5, 1.0]] * 100}
+        learning.suspend()
+        try:
+            answers = [client.post("/streams/c/samples", json=body) for _ in range(8)]
+            found = [client.post("/streams/c/predict", json=body) for _ in range(200)]
+        finally:
+            learning.resume()
+        assert [one.status_code for one in answers] == [200] * 5 + [429] * 3
+        assert all(int(one.headers["Retry-After"]) >= 1 for one in answers[5:])
+        assert "500 rows wait to be learned" in answers[-1].json()["detail"]
+        assert {one.status_code for one in found} == {200}
+        until(lambda: client.post("/streams/c/samples", json=body).status_code == 200)
+        until(lambda: client.get("/streams/c").json()["learned"] == 400 + 600)
+
+
 # ------------------------------------------------------------------ mutated requests
 
 
@@ -315,6 +344,17 @@ def test_a_server_that_others_reach_stays_closed_without_its_last_token(tmp_path
         revoke_token(store, id)
         until(lambda: call(server, text, "GET", "/streams").status_code == 401, 10)
         assert call(server, None, "GET", "/streams").status_code == 401
+
+
+def test_others_are_served_with_tokens_alone(tmp_path, capfdbinary):
+    """Without tokens, it listens on this machine, says so, and refuses to listen elsewhere."""
+    for host in ("0.0.0.0", "192.0.2.1", "::"):
+        code, _, said = run(capfdbinary, "serve", "--store", tmp_path, "--host", host)
+        assert code == 2
+        assert f"listens on this machine alone, not on {host}" in " ".join(said.split())
+    with serving(tmp_path, "--processes", "1") as server:
+        notice = "No tokens: everyone on this machine, and nobody else, has access."
+        until(lambda: any(notice in line for line in server.said), 10)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
