@@ -387,7 +387,7 @@ def test_tokens_and_files_are_private(guarded):
     assert folder.stat().st_mode & 0o777 == 0o700
     stored = b"".join(path.read_bytes() for path in folder.iterdir())
     for text in tokens.values():
-        assert text.rpartition("_")[2].encode() not in stored
+        assert text.split("_", 2)[2].encode() not in stored  # a secret may have more of them
     for path in folder.glob(f"{FILE}*"):
         assert path.stat().st_mode & 0o077 == 0
 
