@@ -71,6 +71,18 @@ class Postgres:
             found = connection.execute(statement)
             return found.fetchall() if found.description else []
 
+    def dump(self, database: str, file: Path) -> None:
+        """Make a backup of a database, as the operating guide says."""
+        self._run("pg_dump", *self._address, "--format=custom", "--file", file, database)
+
+    def restore(self, file: Path, database: str) -> None:
+        """Restore a backup into an empty database."""
+        self._run("pg_restore", *self._address, "--dbname", database, file)
+
+    @property
+    def _address(self) -> tuple[str, ...]:
+        return "--host=127.0.0.1", f"--port={self.port}", f"--username={USER}"
+
     def _run(self, program: str, *arguments: object) -> None:
         command = [str(self._programs / program), *map(str, arguments)]
         if os.geteuid() == 0:

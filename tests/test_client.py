@@ -210,7 +210,7 @@ class Moody(BaseHTTPRequestHandler):
     seen: list[tuple[str | None, bytes]]
 
     def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.seen.append((self.headers["Idempotency-Key"], body))
         place = len(self.seen)
         if place == 1:
@@ -241,6 +241,17 @@ def test_a_request_is_repeated_unchanged_after_the_time_that_the_server_asks_for
     assert len(set(moody.seen)) == 1
     assert moody.seen[0][0]
     assert json.loads(moody.seen[0][1]) == {"rows": [[1.0]], "labels": [2]}
+
+
+def test_finish_is_carried_out_once_too():
+    moody = type("One", (Moody,), {"seen": []})
+    with ThreadingHTTPServer(("127.0.0.1", 0), moody) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        Client(f"http://127.0.0.1:{server.server_port}", "s").finish()
+        server.shutdown()
+    [(key, body)] = set(moody.seen)
+    assert key
+    assert body == b""
 
 
 def test_patience_ends():

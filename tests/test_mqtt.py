@@ -14,6 +14,8 @@ import pytest
 
 from commands import DIRAD
 from dirad import Client
+from dirad.sources import mqtt
+from dirad.sources.csv_tail import Pace
 from dirad.sources.errors import SourceError
 from dirad.sources.mqtt import Broker
 from dirad.sources.samples import Layout, Naming, Sample
@@ -223,3 +225,26 @@ def test_messages_become_samples():
             layout.of_message(wrong)
     numbers = Layout(("u",), True, Naming())
     assert numbers.of_message(b'{"u": 1, "label": "2.5"}').label == 2.5
+
+
+def test_messages_that_nobody_keeps_wait_in_bounds(monkeypatch, caplog):
+    """Those of quality 0 are left out beyond a number, and this is told."""
+    monkeypatch.setattr(mqtt, "MOST_WAITING", 10)
+    with Client("http://127.0.0.1:9", "s") as client:
+        tail = mqtt.MqttTail(client, Broker("host", 1883, TOPIC), Naming(), Pace())
+
+    def receive(n, qos):
+        for _ in range(n):
+            message = paho.MQTTMessage(1, TOPIC.encode())
+            message.payload, message.qos = b"[1]", qos
+            tail._on_message(None, None, message)
+
+    receive(15, qos=0)
+    receive(2, qos=1)
+    assert tail._received.qsize() == 12
+    assert len(tail._gathered()) == 12
+    receive(1, qos=0)
+    assert tail._received.qsize() == 1
+    first, last = caplog.messages
+    assert "until it takes them" in first
+    assert last == "5 messages of quality 0 were left out"

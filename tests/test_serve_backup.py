@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+import postgres
 from feeding import Feeder, check_rows, requests
 from service import serving
 
@@ -32,3 +33,25 @@ def test_a_copy_made_while_running_restores_the_same_state(tmp_path):
         assert restored.export() == before
         restored.feed(bodies[8:])
         assert restored.export() == after
+
+
+def test_a_dump_made_while_running_restores_the_same_state():
+    bodies = requests(12)
+    with postgres.running() as database:
+        dump = database.folder / "plant.dump"
+        with serving(database.create("plant")) as server:
+            feeder = Feeder(server.url)
+            feeder.create()
+            feeder.feed(bodies[:8])
+            database.dump("plant", dump)
+            before = feeder.export()
+            feeder.feed(bodies[8:])
+            after = feeder.export()
+        new = database.create("new")
+        database.restore(dump, "new")
+        with serving(new) as server:
+            restored = Feeder(server.url, answers=feeder.answers[:8])
+            check_rows(restored)
+            assert restored.export() == before
+            restored.feed(bodies[8:])
+            assert restored.export() == after

@@ -70,13 +70,13 @@ class Sender(threading.Thread):
         return self.number
 
 
-def state_of(server: Server) -> bytes:
+def state_of(server: Server, stream: str = "pump") -> bytes:
     """Wait until everything is learned, and return the state."""
     deadline = time.monotonic() + 300
-    while httpx.get(f"{server.url}/streams/pump", timeout=60).json()["pending"]:
+    while httpx.get(f"{server.url}/streams/{stream}", timeout=60).json()["pending"]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    url = f"{server.url}/streams/pump/export?to=dirad"
+    url = f"{server.url}/streams/{stream}/export?to=dirad"
     return httpx.get(url, timeout=60).content
 
 
@@ -121,6 +121,87 @@ def test_killed_at_some_moments(tmp_path):
 @pytest.mark.slow
 def test_killed_at_a_hundred_moments(tmp_path):
     killed_at_random(tmp_path, kills=100)
+
+
+class OneOfMany(threading.Thread):
+    """Sends rows of its own to a stream to which others send rows as well."""
+
+    def __init__(self, server: Server, stream: str, number: int) -> None:
+        super().__init__(daemon=True)
+        self.server, self.stream, self.number = server, stream, number
+        self.stopped = threading.Event()
+        self.accepted: list[tuple[int, dict]] = []  # the first row that it was told, and the rows
+        self.refused: list[str] = []
+
+    def run(self) -> None:
+        while not self.stopped.is_set():
+            place = len(self.accepted)
+            rng = np.random.default_rng([self.number, place])
+            X = rng.normal(size=(int(rng.integers(1, 60)), 2)) + 8 * (place // 40 % 2)
+            body = {"rows": X.tolist(), "labels": (X[:, 0] > X[:, 1]).astype(int).tolist()}
+            if not self._send(body, f"{self.number} {place}"):
+                return
+            time.sleep(0.05)
+
+    def _send(self, body: dict, key: str) -> bool:
+        """Send a request until it is answered with success."""
+        url = f"{self.server.url}/streams/{self.stream}/samples"
+        while True:
+            try:
+                answer = httpx.post(url, json=body, headers={"Idempotency-Key": key}, timeout=20)
+            except httpx.HTTPError:
+                time.sleep(0.02)
+                continue
+            if answer.status_code == 200:
+                self.accepted.append((answer.json()["first_row"], body))
+                return True
+            if answer.status_code not in (429, 503):
+                self.refused.append(answer.text)
+                return False
+            time.sleep(0.05)
+
+
+def many_killed_at_random(tmp_path, kills: int) -> None:
+    """As above, with several streams, each fed by several clients at the same time."""
+    rng, names = np.random.default_rng(kills), ("pump", "valve", "fan")
+    with serving(tmp_path / "store", "--max-pending", "1000000") as server:
+        for name in names:
+            url = f"{server.url}/streams/{name}"
+            assert httpx.put(url, json=DESCRIBED, timeout=60).status_code == 201
+        senders = [OneOfMany(server, names[i % 3], i) for i in range(6)]
+        for sender in senders:
+            sender.start()
+        for _ in range(kills):
+            time.sleep(float(rng.uniform(0.2, 1.5)))
+            server.restart()
+        time.sleep(1.0)
+        for sender in senders:
+            sender.stopped.set()
+        for sender in senders:
+            sender.join(60)
+            assert not sender.is_alive()
+            assert not sender.refused
+            assert len(sender.accepted) > 2 * kills
+        for name in names:
+            expected, rows = StreamLearner(Specification.from_json(DESCRIBED)), 0
+            found = [one for sender in senders if sender.stream == name for one in sender.accepted]
+            for seq, (first, body) in enumerate(sorted(found, key=lambda one: one[0]), 1):
+                assert first == rows  # none is lost, and none is there twice
+                record = records.samples(np.array(body["rows"]), body["labels"])
+                expected.carry_out(seq, record.kind, record.payload)
+                rows += len(body["rows"])
+            assert state_of(server, name) == expected.state()
+            samples = httpx.get(f"{server.url}/streams/{name}", timeout=60).json()["samples"]
+            assert samples == rows
+
+
+def test_several_streams_killed_at_some_moments(tmp_path):
+    many_killed_at_random(tmp_path, kills=3)
+
+
+@pytest.mark.slow
+def test_several_streams_killed_at_a_hundred_moments(tmp_path):
+    many_killed_at_random(tmp_path, kills=100)
 
 
 def test_ending_by_itself_leaves_nothing_to_repeat(tmp_path):

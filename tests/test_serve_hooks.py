@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import socket
 import threading
 import time
 from contextlib import contextmanager
@@ -12,7 +13,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
+from dirad.serve import journal, schema
 from dirad.serve.addresses import ForbiddenAddress, check_address, resolved
+from dirad.serve.hooks import MOST_ATTEMPTS, Deliverer, create_hook, hooks_of
+from dirad.serve.metrics import Metrics
+from dirad.serve.store import Store
 from feeding import Feeder, events_of, requests
 from service import serving
 
@@ -146,6 +151,7 @@ def check_signature(heads, body):
         {"url": "http://[::ffff:169.254.169.254]/"},
         {"url": "http://0.0.0.0/"},
         {"secret": "short"},
+        {"secret": "a secret with\0, which no database keeps"},
         {"events": []},
         {"events": ["everything"]},
         {"format": "xml"},
@@ -153,7 +159,7 @@ def check_signature(heads, body):
     ],
 )
 def test_hooks_that_make_no_sense_are_refused(one_stream, change):
-    body = {"url": "http://127.0.0.1:9/", "secret": SECRET} | change
+    body = {"url": "http://8.8.8.8/", "secret": SECRET} | change  # private ones are refused here
     answer = one_stream.post("/streams/pump/hooks", json=body)
     assert answer.status_code == 422, answer.text
     assert SECRET not in answer.text
@@ -223,9 +229,83 @@ def test_certificates_are_those_of_the_name(monkeypatch):
         return "93.184.216.34"
 
     monkeypatch.setattr(hooks, "resolved", fixed)
-    monkeypatch.setattr(hooks, "getproxies", dict)
     request = httpx.Request("POST", "https://chat.example.org/x")
     asyncio.run(hooks._check_and_pin(request, public_only=True))
     assert str(request.url) == "https://93.184.216.34/x"
     assert request.headers["Host"] == "chat.example.org"
     assert request.extensions["sni_hostname"] == "chat.example.org"
+
+
+def test_only_calls_that_go_through_a_proxy_leave_the_address_to_it(monkeypatch):
+    from dirad.serve.hooks import proxy_of
+
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    plain, safe = httpx.URL("http://inside.example.org/x"), httpx.URL("https://example.com:8443/")
+    monkeypatch.setenv("https_proxy", "http://proxy:3128")
+    assert (proxy_of(plain), proxy_of(safe)) == (None, "http://proxy:3128")
+    monkeypatch.setenv("all_proxy", "other:3128")
+    assert proxy_of(plain) == "http://other:3128"
+    monkeypatch.setenv("no_proxy", "example.org,example.com:8443")
+    assert (proxy_of(plain), proxy_of(safe)) == (None, None)
+
+
+@pytest.fixture
+def delivering(tmp_path):
+    """A store with a stream, its hooks, and a deliverer that is called by hand."""
+    from dirad.serve.specification import Specification
+
+    store = Store(tmp_path)
+    store.own()
+    with store.changing() as connection:
+        described = Specification.from_json({"kind": "detector", "columns": ["u"]})
+        stream = journal.create_stream(connection, "pump", described, 10)[0].id
+    yield store, stream, Deliverer(store, Metrics())
+    store.close()
+
+
+def add_events(store, stream, n):
+    with store.changing() as connection:
+        found = [{"number": i, "kind": "opened", "text": f"event {i}"} for i in range(n)]
+        assert len(journal.add_events(connection, stream, found)) == n
+
+
+def test_a_receiver_that_hangs_delays_no_other_one(delivering, caplog):
+    """It has more to receive than there are calls at once."""
+    store, stream, deliverer = delivering
+    with receiving() as receiver, socket.create_server(("127.0.0.1", 0), backlog=64) as hanging:
+        for url in (f"http://127.0.0.1:{hanging.getsockname()[1]}/", receiver.url("/well")):
+            create_hook(store, stream, {"url": url, "secret": SECRET, "events": ["opened"]})
+        add_events(store, stream, 50)
+
+        async def deliver():
+            task = asyncio.create_task(deliverer.run())
+            await asyncio.to_thread(until, lambda: len(delivered(receiver, "/well")) == 50, 8)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        asyncio.run(deliver())
+    assert not caplog.records
+
+
+def test_what_is_given_up_is_logged_and_counted(delivering, caplog):
+    store, stream, deliverer = delivering
+    hook = {"url": "http://127.0.0.1:9/", "secret": SECRET, "events": ["opened"]}
+    create_hook(store, stream, hook)  # nobody listens there
+    add_events(store, stream, 1)
+    with store.changing() as connection:
+        connection.execute(schema.deliveries.update().values(attempts=MOST_ATTEMPTS - 1))
+
+    def given_up():
+        return b'dirad_hook_deliveries_total{result="given_up"} 1.0' in deliverer._metrics.text()
+
+    async def deliver():
+        task = asyncio.create_task(deliverer.run())
+        await asyncio.to_thread(until, given_up, 20)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(deliver())
+    assert "event 0 is given up after 20 attempts: ConnectError" in caplog.text
+    assert hooks_of(store, stream)[0]["waiting"] == 0

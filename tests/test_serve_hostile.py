@@ -20,11 +20,12 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 
+from commands import run
 from dirad.serve import guard, server
 from dirad.serve.access import new_token, revoke_token
 from dirad.serve.store import FILE, Store
 from hostile import mutants
-from service import serving
+from service import SilentProcess, serving
 
 COLUMNS = {"kind": "classifier", "columns": ["u", "v"], "settings": {"batch_size": 50}}
 NEVER_SAID = (b"Traceback", b"site-packages", b'File "', b"/src/", b"sqlalchemy", b"sqlite3.")
@@ -72,6 +73,35 @@ def open_server(tmp_path_factory):
 def client(open_server):
     with httpx.Client(base_url=open_server.url, timeout=60) as client:
         yield client
+
+
+def test_rows_are_refused_while_too_many_wait_and_predictions_go_on(tmp_path):
+    """The learning process is stopped, and continued, as if it were very busy."""
+    options = ("--max-pending", "500", "--processes", "1")
+    with (
+        serving(tmp_path, *options) as server,
+        httpx.Client(base_url=server.url, timeout=60) as client,
+    ):
+        fill(client, "c", "classifier")
+        until(lambda: client.get("/streams/c").json()["current"])
+        [learning] = [
+            one
+            for one in psutil.Process(server.process.pid).children(recursive=True)
+            if "spawn_main" in " ".join(one.cmdline())
+        ]
+        body = {"rows": [[0.5, 1.0]] * 100}
+        learning.suspend()
+        try:
+            answers = [client.post("/streams/c/samples", json=body) for _ in range(8)]
+            found = [client.post("/streams/c/predict", json=body) for _ in range(200)]
+        finally:
+            learning.resume()
+        assert [one.status_code for one in answers] == [200] * 5 + [429] * 3
+        assert all(int(one.headers["Retry-After"]) >= 1 for one in answers[5:])
+        assert "500 rows wait to be learned" in answers[-1].json()["detail"]
+        assert {one.status_code for one in found} == {200}
+        until(lambda: client.post("/streams/c/samples", json=body).status_code == 200)
+        until(lambda: client.get("/streams/c").json()["learned"] == 400 + 600)
 
 
 # ------------------------------------------------------------------ mutated requests
@@ -316,13 +346,48 @@ def test_a_server_that_others_reach_stays_closed_without_its_last_token(tmp_path
         assert call(server, None, "GET", "/streams").status_code == 401
 
 
+def test_others_are_served_with_tokens_alone(tmp_path, capfdbinary):
+    """Without tokens, it listens on this machine, says so, and refuses to listen elsewhere."""
+    for host in ("0.0.0.0", "192.0.2.1", "::"):
+        code, _, said = run(capfdbinary, "serve", "--store", tmp_path, "--host", host)
+        assert code == 2
+        assert f"listens on this machine alone, not on {host}" in " ".join(said.split())
+    with serving(tmp_path, "--processes", "1") as server:
+        notice = "No tokens: everyone on this machine, and nobody else, has access."
+        until(lambda: any(notice in line for line in server.said), 10)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+def test_a_front_on_ray_that_others_reach_stays_closed_without_its_last_token(
+    tmp_path, monkeypatch, capfdbinary, host
+):
+    """As above, of the front that Ray Serve runs; its actors are never asked anything here."""
+    from dirad.serve import on_ray
+
+    plans = []
+    monkeypatch.setattr(on_ray, "serve_on_ray", lambda plan, *_: plans.append(plan))
+    monkeypatch.setattr(on_ray, "Actor", SilentProcess)
+    monkeypatch.delattr(on_ray.Front, "__del__")  # which Ray Serve awaits
+    store = Store(tmp_path)
+    id, _ = new_token(store, "only", "admin")
+    command = ("serve", "--engine", "ray", "--store", tmp_path, "--host", host)
+    assert run(capfdbinary, *command)[0] == 0
+    revoke_token(store, id)
+    front = on_ray.Front(plans[0])
+    try:
+        assert front.doorkeeper.is_open == (host == "127.0.0.1")
+    finally:
+        front.service.close()
+        store.close()
+
+
 def test_tokens_and_files_are_private(guarded):
     server, tokens = guarded
     folder = Path(server.store)
     assert folder.stat().st_mode & 0o777 == 0o700
     stored = b"".join(path.read_bytes() for path in folder.iterdir())
     for text in tokens.values():
-        assert text.rpartition("_")[2].encode() not in stored
+        assert text.split("_", 2)[2].encode() not in stored  # a secret may have more of them
     for path in folder.glob(f"{FILE}*"):
         assert path.stat().st_mode & 0o077 == 0
 
@@ -556,7 +621,7 @@ def test_too_many_rows_columns_and_streams(client):
     assert "8000 rows at once" in answer.text
     for i in range(70):
         answer = client.put(f"/streams/more{i}", json=COLUMNS)
-    assert answer.status_code == 507
+    assert answer.status_code == 409  # not 507, after which clients try again
     for one in client.get("/streams").json()["streams"]:
         if one["name"] not in ("c", "r", "d"):
             assert client.delete(f"/streams/{one['name']}").status_code == 204

@@ -6,7 +6,7 @@ import pytest
 from dirad import PREVALClassifier
 from dirad.serve import records
 from dirad.serve.answers import Answers
-from dirad.serve.learner import StreamLearner
+from dirad.serve.learner import Progress, StreamLearner
 from dirad.serve.specification import Specification
 from dirad.storage.model_file import packed, read_bytes
 
@@ -114,3 +114,19 @@ def test_answers_name_inputs_and_classes():
     assert score is not None
     assert score.labelled == 600
     assert score.total > 550
+
+
+def test_refused_rows_are_remembered_in_few_numbers(monkeypatch):
+    """Runs of them are joined, and of old ones only the number is kept."""
+    monkeypatch.setattr("dirad.serve.learner.MOST_RANGES", 2)
+    progress = Progress()
+    for i, is_refused in enumerate([0, 1, 1, 0, 1, 0, 0, 1, 0]):
+        changes = progress.refusing(10) if is_refused else {}
+        progress = progress.after(seq=i + 1, rows=progress.rows + 10, **changes)
+    assert progress.refused == ((40, 49), (70, 79))  # those before were the rows 10 to 29
+    assert progress.n_refused == 40
+    assert [progress.sample_number(row) for row in (5, 15, 35, 45, 55, 89)] == [
+        None, None, 15, None, 25, 49,
+    ]  # fmt: skip
+    assert Progress.from_json(progress.to_json()) == progress
+    assert progress.refusing(0) == {}

@@ -205,6 +205,17 @@ def test_exports_and_the_report_are_there(browser, service):
     for link in (links[0], links[1], links[-1]):
         with urllib.request.urlopen(link, timeout=60) as answer:
             assert len(answer.read()) > 500
+    shown(browser, service, "third")  # programs are made of classifiers alone
+    links = browser.run("return [...document.querySelectorAll('#files a')].map((a) => a.href)")
+    assert [link.rpartition("/")[2] for link in links] == ["report", "export?to=dirad"]
+
+
+def test_alarms_that_are_counted_are_those_of_the_last_events(browser, service):
+    shown(browser, service, "first")
+    count = "return document.querySelector('#facts div:last-child').innerText.split(/\\s*\\n/)"
+    assert sorted(browser.run(count)) == ["1", "alarm"]
+    browser.run("detail.stream = { ...detail.stream, events: 201 }; detail.showFacts()")
+    assert sorted(browser.run(count)) == ["1", "alarm in the last 200 events"]
 
 
 def test_news_come_by_themselves(browser, service):

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 import postgres
+from dirad.serve.store import Store
 from feeding import ROWS, Feeder, check_rows, events_of, requests, uninterrupted
 from service import serving
 
@@ -43,6 +44,15 @@ def test_it_works_as_sqlite_does_also_through_restarts(database, expected):
         assert len(events) > 1
         assert events_of(feeder) == events
         assert feeder.export() == file
+
+
+def test_commits_wait_for_the_disk_whatever_the_database_says(database):
+    url = database.create("lazy")
+    database.execute('ALTER DATABASE "lazy" SET synchronous_commit = off')
+    store = Store(url)
+    with store.reading() as connection:
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+    store.close()
 
 
 def test_a_repeated_request_is_answered_as_before_and_learned_once(database):

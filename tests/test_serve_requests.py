@@ -12,6 +12,11 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
+from dirad.serve.binary import read_binary
+from dirad.serve.bodies import ARROW, CSV, read_rows
+from dirad.serve.errors import Refused
+from dirad.serve.specification import Specification
+from dirad.sources.samples import Layout, Naming
 from feeding import ROWS, SPECIFICATION, requests
 from service import serving
 
@@ -123,6 +128,67 @@ def test_bodies_of_all_kinds_teach_the_same(client):
     assert found == found[:1] * len(KINDS)
     other = client.post("/streams/kind0/samples", content=b"", headers={"Content-Type": "a/b"})
     assert other.status_code == 415
+
+
+class Reader:
+    """Reads binary bodies in this process."""
+
+    @staticmethod
+    def ask(head, body, seconds):
+        return read_binary(head, body)
+
+
+def read_table(columns, kind="classifier", form="csv"):
+    """Return the rows of a body whose inputs are zeros."""
+    described = Specification.from_json({"kind": kind, "columns": ["u"]})
+    columns = {"u": [0.0] * len(next(iter(columns.values())))} | columns
+    if form == "arrow":
+        target = io.BytesIO()
+        table = pa.table(columns)
+        with pa.ipc.new_stream(target, table.schema) as file:
+            file.write_table(table)
+        return read_rows(described, ARROW[0], target.getvalue(), 100, Reader)
+    target = io.StringIO()
+    writer = csv.writer(target)
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return read_rows(described, CSV, target.getvalue().encode(), 100, Reader)
+
+
+def test_ids_of_tables_are_exact_and_complete():
+    large = [2**62 + 1, 2**62 + 2]
+    for form in ("csv", "arrow"):
+        assert read_table({"id": large}, form=form).ids == [str(one) for one in large]
+    for wrong in (["a", None], [1, None], [1.5, 2.5]):
+        with pytest.raises(Refused, match="an id is"):
+            read_table({"id": wrong}, form="arrow")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["1.0", " 2 ", "NA"], [1, 2, None]),
+        (["nan", "a", "null"], [None, "a", None]),
+        (["1", "b", "2.0"], ["1", "b", "2.0"]),
+        (["1" * 150, "2", ""], ["1" * 150, "2", None]),
+        (["true", "", "false"], ["true", None, "false"]),
+    ],
+)
+def test_labels_of_csv_bodies_are_those_of_dirad_tail(given, expected):
+    rows = read_table({"label": given})
+    assert rows.labels == expected
+    if not {"1", "b"} <= set(given) and "1" * 150 not in given:  # the type is that of all labels
+        layout = Layout(("u",), False, Naming())
+        assert [layout.of_fields(["u", "label"], ["0", one]).label for one in given] == expected
+
+
+def test_booleans_and_numbers_as_labels_of_tables():
+    assert read_table({"label": [True, None, False]}, form="arrow").labels == [1, None, 0]
+    assert read_table({"label": [1.0, 2.0, None]}, form="arrow").labels == [1, 2, None]
+    assert read_table({"label": ["1.5", "NA", "2"]}, "regressor").labels == [1.5, None, 2.0]
+    for wrong in ("1_0", "a", "inf"):
+        with pytest.raises(Refused):
+            read_table({"label": ["1", wrong]}, "regressor")
 
 
 # ------------------------------------------------------------------ learning

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dirad.serve import journal, records
-from dirad.serve.errors import Conflict, Fenced, Refused, StorageFull
+from dirad.serve.errors import Conflict, Fenced, NotFound, Refused, StorageFull
+from dirad.serve.hooks import create_hook
 from dirad.serve.specification import Specification
 from dirad.serve.store import FILE, Store, StoreError, StoreInUse
 
@@ -43,7 +44,38 @@ def append(store, stream, *requests):
 
 def rows_in(store, stream):
     with store.reading() as connection:
-        return [one.rows for one in journal.pending(connection, stream, 0, 1000, 10**9)]
+        return [one.rows for one in journal.pending(connection, stream, 0, 1000, 10**9, 10**9)]
+
+
+def test_chunks_of_the_journal_are_bounded_and_never_empty(store, stream):
+    append(store, stream, request(3000), request(1500), request(500), request(100))
+
+    def next_rows(after, records=10, rows=2000, size=10**9):
+        with store.reading() as connection:
+            found = journal.pending(connection, stream, after, records, rows, size)
+        return [one.rows for one in found]
+
+    assert next_rows(0) == [3000]
+    assert next_rows(1) == [1500, 500]
+    assert next_rows(3) == [100]
+    assert next_rows(4) == []
+    assert next_rows(1, records=1) == [1500]
+    assert next_rows(1, size=1) == [1500]
+
+
+def test_nothing_is_stored_of_a_stream_that_was_deleted(store, stream):
+    """Its learning process may be at work on it still."""
+    append(store, stream, request(1))
+    with store.changing() as connection:
+        journal.delete_stream(connection, stream)
+    with store.changing() as connection:
+        assert journal.add_events(connection, stream, [{"number": 0, "kind": "opened"}]) == []
+    with store.changing() as connection:
+        journal.store_snapshot(connection, stream, 1, b"state")
+    with store.reading() as connection:
+        assert journal.snapshot_of(connection, stream) == (0, None)
+    with pytest.raises(NotFound):
+        create_hook(store, stream, {"url": "http://127.0.0.1:9/", "secret": 20 * "s"})
 
 
 def test_same_key_is_carried_out_once(store, stream):
@@ -232,6 +264,7 @@ def test_foreign_and_newer_files_are_refused(tmp_path):
         ({"kind": "detector", "columns": ["a"], "settings": {"false_alarms": 2}}, "false_alarms"),
         ({"kind": "regressor", "columns": ["a"], "settings": {"models": "shared"}}, "models"),
         ({"kind": "detector", "columns": ["a"], "settings": {"batch_size": 10**9}}, "batch_size"),
+        ({"kind": "detector", "columns": ["a"], "settings": {"max_models": 0}}, "max_models"),
         ({"kind": "detector", "columns": ["a"], "seed": 1}, "seed"),
     ],
 )

@@ -107,13 +107,14 @@ def serve(
     if address is not None and engine != "ray":
         raise Usage("--address is that of a Ray cluster: it needs --engine ray")
     place = _opened(store)
-    doorkeeper = Doorkeeper(place, limits.max_requests, needs_tokens=not is_loopback(host))
+    needs_tokens = not is_loopback(host)
+    doorkeeper = Doorkeeper(place, limits.max_requests, needs_tokens)
     try:
         check_host(host, doorkeeper)
         if engine == "ray":
             from dirad.serve.on_ray import Plan, serve_on_ray
 
-            plan = Plan(store, _limits(limits), processes, wait)
+            plan = Plan(store, _limits(limits), processes, wait, needs_tokens)
             serve_on_ray(plan, place, host, port, address, _ready(talk, store, host, doorkeeper))
             return
         make = _local_engine(processes or default_processes())

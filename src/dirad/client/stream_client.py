@@ -179,7 +179,7 @@ class Client:
 
     def finish(self) -> "Client":
         """Let the training of all models be finished now, with the samples so far."""
-        self._ask("POST", self._path("/finish"))
+        self._ask("POST", self._path("/finish"), key=uuid.uuid4().hex)
         return self
 
     # ---------------------------------------------------------------- answers

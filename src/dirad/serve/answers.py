@@ -23,8 +23,8 @@ MAX_RUNS = 500  # of batches with the same verdict, that a timeline shows
 class Answers:
     """The state of a stream's learner after some record, and what it says of rows."""
 
-    def __init__(self, specification: Specification, state: bytes) -> None:
-        file = read_bytes(state)
+    def __init__(self, specification: Specification, state: bytes, is_own: bool = False) -> None:
+        file = read_bytes(state, is_own=is_own)  # own: just now from a learning process
         self.specification = specification
         self.progress = progress_of(file)
         self.fitted = file.fitted

@@ -32,7 +32,9 @@ TITLE = "dirad"
 
 def create_app(service: Service, doorkeeper: Doorkeeper) -> Any:
     """Return the ASGI application of a service."""
-    metrics, feeds = Metrics(), Feeds(service, service.limits.event_readers)
+    # Feeds of events go through the same gate as all else that waits for the store.
+    reading, stored = Gate(4, 100), Gate(10, 200 + service.limits.event_readers)
+    metrics, feeds = Metrics(), Feeds(service, service.limits.event_readers, stored.run)
     metrics.watch(service)
 
     @asynccontextmanager
@@ -62,11 +64,10 @@ def create_app(service: Service, doorkeeper: Doorkeeper) -> Any:
         redirect_slashes=False,
     )
     _add_errors(app)
-    _add_streams(app, service)
-    reading = Gate(4, 100)
-    _add_learning(app, service, reading)
-    _add_answers(app, service, feeds, doorkeeper, reading)
-    _add_hooks(app, service)
+    _add_streams(app, service, stored)
+    _add_learning(app, service, reading, stored)
+    _add_answers(app, service, feeds, doorkeeper, reading, stored)
+    _add_hooks(app, service, stored)
     _add_operation(app, service, doorkeeper, metrics)
     add_page(app)
     return Guard(app, doorkeeper, metrics, BODIES_AT_ONCE * service.limits.body)
@@ -120,13 +121,13 @@ def _add_errors(app: FastAPI) -> None:
         return JSONResponse({"detail": "an internal error, which the server has logged"}, 500)
 
 
-def _add_streams(app: FastAPI, service: Service) -> None:
+def _add_streams(app: FastAPI, service: Service, stored: Gate) -> None:
     @app.get("/streams", summary="All streams", tags=["streams"])
     async def list_streams(request: Request) -> Any:
         token = token_of(request)
         token.require("read")
         names = [name for name in sorted(service.streams) if token.sees(name)]
-        return {"streams": await run_in_threadpool(service.describe_all, names)}
+        return {"streams": await stored.run(service.describe_all, names)}
 
     @app.put("/streams/{name}", summary="Create a stream", tags=["streams"], **documentation.CREATE)
     async def create(request: Request, name: str) -> Any:
@@ -139,24 +140,27 @@ def _add_streams(app: FastAPI, service: Service) -> None:
             is_new = service.create(name, specification)
             return service.describe(name), is_new
 
-        found, is_new = await run_in_threadpool(work)
+        found, is_new = await stored.run(work)
         return JSONResponse(found, 201 if is_new else 200)
 
     @app.get("/streams/{name}", summary="The state of a stream", tags=["streams"])
     async def describe(request: Request, name: str) -> Any:
         token_of(request).require("read", name)
-        return await run_in_threadpool(service.describe, name)
+        return await stored.run(service.describe, name)
 
     @app.delete("/streams/{name}", summary="Delete a stream", status_code=204, tags=["streams"])
     async def delete(request: Request, name: str) -> Response:
         token_of(request).require("admin", name)
-        await run_in_threadpool(service.delete, name)
+        await stored.run(service.delete, name)
         return Response(status_code=204)
 
 
-def _add_learning(app: FastAPI, service: Service, reading: Gate) -> None:
+def _add_learning(app: FastAPI, service: Service, reading: Gate, stored: Gate) -> None:
     async def accepted(
-        request: Request, name: str, submit: Callable[[bytes, str | None, str], Any]
+        request: Request,
+        name: str,
+        submit: Callable[[bytes, str | None, str], Any],
+        asks_store: bool = False,
     ) -> Response:
         """Read a body, let it be accepted, and answer when it is on disk."""
         token_of(request).require("write", name)
@@ -166,6 +170,7 @@ def _add_learning(app: FastAPI, service: Service, reading: Gate) -> None:
         kind = request.headers.get("content-type", "")
         digest = hashlib.sha256(kind.encode() + b"\n" + body).hexdigest()
         run = reading.run if bodies.is_slow(kind, body) else run_in_threadpool
+        run = stored.run if asks_store else run
         future = await run(submit, body, key, digest)
         answer = await asyncio.wrap_future(future)
         return Response(answer, media_type="application/json")
@@ -195,16 +200,22 @@ def _add_learning(app: FastAPI, service: Service, reading: Gate) -> None:
             late = bodies.read_late_labels(specification, bodies.parsed_json(body), most)
             return service.accept_labels(name, late, key, digest)
 
-        return await accepted(request, name, submit)
+        return await accepted(request, name, submit, asks_store=True)
 
-    @app.post("/streams/{name}/finish", summary="Finish all models now", tags=["learning"])
+    @app.post("/streams/{name}/finish", summary="Finish all models now", tags=["learning"],
+              **documentation.FINISH)  # fmt: skip
     async def finish(request: Request, name: str) -> Response:
-        return await accepted(request, name, lambda *_: service.finish(name))
+        return await accepted(request, name, lambda _, key, __: service.finish(name, key))
 
-    @app.delete("/streams/{name}/models/{number}", summary="Remove a model", tags=["learning"])
+    @app.delete("/streams/{name}/models/{number}", summary="Remove a model", tags=["learning"],
+                **documentation.REMOVE)  # fmt: skip
     async def remove(request: Request, name: str, number: int) -> Response:
         token_of(request).require("admin", name)
-        return await accepted(request, name, lambda *_: service.remove(name, number))
+
+        def submit(_: bytes, key: str | None, __: str) -> Any:
+            return service.remove(name, number, key)
+
+        return await accepted(request, name, submit, asks_store=True)
 
 
 def _key_of(request: Request) -> str | None:
@@ -215,7 +226,12 @@ def _key_of(request: Request) -> str | None:
 
 
 def _add_answers(
-    app: FastAPI, service: Service, feeds: Feeds, doorkeeper: Doorkeeper, reading: Gate
+    app: FastAPI,
+    service: Service,
+    feeds: Feeds,
+    doorkeeper: Doorkeeper,
+    reading: Gate,
+    stored: Gate,
 ) -> None:
     rendering = Gate(2, 20)
 
@@ -250,7 +266,7 @@ def _add_answers(
         token_of(request).require("read", name)
         service.stream(name)
         if "application/json" in request.headers.get("accept", ""):
-            found = await run_in_threadpool(service.events, name, after)
+            found = await stored.run(service.events, name, after)
             return JSONResponse({"events": found})
         last = request.headers.get("last-event-id", "")
         after = max(after, int(last)) if last.isdecimal() and len(last) < 19 else after
@@ -274,7 +290,7 @@ def _add_answers(
     async def history(request: Request, name: str) -> Any:
         token_of(request).require("read", name)
         live = service.stream(name)
-        scores = await run_in_threadpool(service.scores, name)
+        scores = await stored.run(service.scores, name)
         timeline = [] if live.answers is None else live.answers.timeline()
         measure = "absolute error" if live.row.specification.kind == "regressor" else "accuracy"
         return {"scores": scores, "measure": measure, "timeline": timeline}
@@ -298,12 +314,12 @@ def _add_answers(
         return Response(content, media_type=kind, headers=file)
 
 
-def _add_hooks(app: FastAPI, service: Service) -> None:
+def _add_hooks(app: FastAPI, service: Service, stored: Gate) -> None:
     @app.get("/streams/{name}/hooks", summary="All webhooks", tags=["webhooks"])
     async def list_hooks(request: Request, name: str) -> Any:
         token_of(request).require("admin", name)
         stream = service.stream(name).row.id
-        return {"hooks": await run_in_threadpool(hooks.hooks_of, service.store, stream)}
+        return {"hooks": await stored.run(hooks.hooks_of, service.store, stream)}
 
     @app.post("/streams/{name}/hooks", summary="Call an address on events", tags=["webhooks"],
               status_code=201, **documentation.HOOK)  # fmt: skip
@@ -312,7 +328,7 @@ def _add_hooks(app: FastAPI, service: Service) -> None:
         stream = service.stream(name).row.id
         obj = bodies.parsed_json(await read_body(request, service.limits.body))
         public_only = service.limits.public_hooks
-        return await run_in_threadpool(hooks.create_hook, service.store, stream, obj, public_only)
+        return await stored.run(hooks.create_hook, service.store, stream, obj, public_only)
 
     @app.delete("/streams/{name}/hooks/{hook}", summary="Delete a webhook", status_code=204,
                 tags=["webhooks"])  # fmt: skip
@@ -321,7 +337,7 @@ def _add_hooks(app: FastAPI, service: Service) -> None:
         stream = service.stream(name).row.id
         if not 0 <= hook < 2**31:
             raise Refused(f"there is no hook {hook}", 404)
-        await run_in_threadpool(hooks.delete_hook, service.store, stream, hook)
+        await stored.run(hooks.delete_hook, service.store, stream, hook)
         return Response(status_code=204)
 
 
@@ -334,7 +350,7 @@ def _add_operation(
 
     @app.get("/readyz", summary="Does it accept requests?", tags=["operation"])
     async def readyz() -> Response:
-        ready = service.is_ready
+        ready = service.is_ready and not service.is_away
         return JSONResponse({"ready": ready}, 200 if ready else 503)
 
     @app.get("/metrics", summary="Measurements for Prometheus", tags=["operation"])

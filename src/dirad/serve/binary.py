@@ -36,8 +36,13 @@ def read_binary(head: dict[str, Any], body: bytes) -> Answer:
         for name in table.column_names:
             values = table[name].combine_chunks()
             kind = values.type
-            if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            if name == IDS and (values.null_count or pa.types.is_floating(kind)):
+                raise ValueError(f"column {IDS!r}: an id is a text or a whole number")
+            is_label = name == TARGET and pa.types.is_boolean(kind)  # 0 or 1, as in JSON
+            is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or is_label
+            if is_number and name != IDS:  # long whole numbers, which ids may be, are not exact
                 numbers.append(name)
+                values = values.cast(pa.int8()) if is_label else values
                 found = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
                 content.append(found.astype("<f8").tobytes())
             else:

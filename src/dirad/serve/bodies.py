@@ -22,6 +22,7 @@ from dirad.serve.errors import Refused, TooLarge
 from dirad.serve.specification import IDS, TARGET, Specification
 from dirad.tables.errors import TableError
 from dirad.tables.table import Chunk
+from dirad.tables.values import category, number, whole_number
 
 JSON, CSV = "application/json", "text/csv"
 ARROW = ("application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.file")
@@ -228,8 +229,8 @@ def _labels(specification: Specification, given: Any, n: int) -> list[Any] | Non
         raise Refused(f"labels must be a list, got {given!r:.40}")
     if len(given) != n:
         raise Refused(f"{n} rows and {len(given)} labels")
-    number = specification.kind == "regressor"
-    found = [_number(one, i) if number else _label(one, i) for i, one in enumerate(given)]
+    is_number = specification.kind == "regressor"
+    found = [_number(one, i) if is_number else _label(one, i) for i, one in enumerate(given)]
     return None if all(one is None for one in found) else found
 
 
@@ -343,16 +344,20 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _label_values(values: Any, kind: str) -> list[Any]:
-    """Return labels of a table; in text, whole numbers are numbers if all labels are."""
+    """Return labels of a table; in text, whole numbers are numbers if all labels are.
+
+    What means "no value", and how numbers are written, is as in other data files.
+    """
     found = [None if one is None or one != one else one for one in _listed(values)]
     if not all(isinstance(one, str | None) for one in found):
         return found
-    texts = [None if one is None or not one.strip() else one.strip() for one in found]
-    convert = float if kind == "regressor" else int
-    try:
-        return [None if one is None else convert(one) for one in texts]
-    except ValueError:
-        return texts
+    texts = list(map(category, found))
+    convert = number if kind == "regressor" else whole_number
+    numbers = [None if one is None else convert(one) for one in texts]
+    are_numbers = all(
+        one is None or value is not None for one, value in zip(texts, numbers, strict=True)
+    )
+    return numbers if are_numbers else texts
 
 
 def _binary_columns(

@@ -24,6 +24,10 @@ class ChildDied(Exception):
     is_blameless = False  # was what it did certainly not the reason?
 
 
+class HandlerError(ValueError):
+    """A request that could not be carried out; the message is that of the handler's own error."""
+
+
 class ChildTimeout(Exception):
     """The child took too long, and was ended."""
 
@@ -125,7 +129,7 @@ def answered(handler: Handler, head: dict[str, Any], body: bytes) -> bytes:
 def checked(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the head of an answer; raise the error that it brings."""
     if "error" in answer:
-        raise ValueError(answer["error"])
+        raise HandlerError(answer["error"])
     return answer
 
 

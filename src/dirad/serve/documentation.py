@@ -95,6 +95,8 @@ SAMPLES = _operation(
     ),
     key=True,
 )
+FINISH = _operation("The training of each model ends, and the model is complete.", key=True)
+REMOVE = _operation("Its rows are unknown from then on.", key=True)
 LABELS = _operation(
     "Labels that became known later, by the numbers of their rows (the first row of the stream is "
     "0, and each answer to samples has `first_row`) or by the ids that were sent with the samples.",

@@ -15,17 +15,19 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dirad.serve import journal
-from dirad.serve.children import Answer, Child, ChildDied
+from dirad.serve.children import Answer, Child, ChildDied, HandlerError
 from dirad.serve.errors import Fenced, Refused
-from dirad.serve.learning import learning_handler
+from dirad.serve.learning import LONGEST_WAIT, learning_handler
 from dirad.serve.store import Store
 
 CHUNK_RECORDS = 100
+CHUNK_ROWS = 2_000  # few, so that new states for the answers and snapshots are never far off
 CHUNK_BYTES = 1_000_000
 REPLAY_SECONDS = 3.0  # of learning that a restart repeats at most, for all streams of a process
 QUIET_SECONDS = 1.0  # without new records, after which a snapshot is taken
 RETRY_SECONDS = 1.0  # after the store or the process failed
-MOST_DEATHS = 3  # of the process by the same record, after which the record is left out
+LONGEST_REST = 60.0  # of a stream that the process could not go on with, again and again
+MOST_FAILURES = 4  # of the process by one record alone, with which the record is left out
 
 log = logging.getLogger("dirad.serve")
 
@@ -59,13 +61,32 @@ class Work:
     news: bool = False  # does the process have a state that was not published?
     is_open: int = 0  # the start of the process in which the learner was opened; 0: in none
     changed: float = field(default_factory=time.monotonic)  # when records were last learned
-    deaths: int = 0  # of the process while it learned the next records
+    suspects: int = 0  # up to this record there is one by which the process died, or failed
+    culprit: int = 0  # the record that was learned alone when that happened last
+    failures: int = 0  # of the process by that record
+    rest: float = 0.0  # seconds of the last pause after a failure
+    rests_until: float = 0.0  # on the clock of `time.monotonic`
     events: list[dict[str, Any]] = field(default_factory=list)  # that are not stored yet
 
     @property
     def waits(self) -> bool:
         """Are there records to learn?"""
         return self.accepted > self.seq
+
+    @property
+    def is_suspected(self) -> bool:
+        """Is there a record to learn that may end the process?"""
+        return self.suspects > self.seq
+
+    @property
+    def rests(self) -> bool:
+        """Did the process fail to go on with it just now?"""
+        return time.monotonic() < self.rests_until
+
+    @property
+    def can_learn(self) -> bool:
+        """Are there records to learn now?"""
+        return self.waits and not self.rests
 
 
 Published = Callable[[journal.StreamRow, bytes], None]
@@ -216,29 +237,49 @@ class Lane:
         for name in dropped:
             self.process.ask({"do": "close", "stream": name})
         self._answer_states()
-        for work in all_work:
-            if work.waits and not self.engine.is_closing:
-                self._learn(work)
+        # A stream by whose records the process may die comes last, so that it delays no other.
+        for work in sorted(all_work, key=lambda one: one.is_suspected):
+            if work.can_learn and not self.engine.is_closing:
+                self._do(self._learn, work)
                 self._answer_states()
+                self._publish_overdue(all_work)
+        all_work = [work for work in all_work if not work.rests]
         if sum(work.debt for work in all_work) > REPLAY_SECONDS:
-            self._snapshot(max(all_work, key=lambda work: work.debt))
-        if any(work.waits for work in all_work):
+            self._do(self._snapshot, max(all_work, key=lambda work: work.debt))
+        if any(work.can_learn for work in all_work):
             return True
         for work in all_work:
             self._store_events(work)
             if work.news:
-                self._publish(work)
+                self._do(self._publish, work)
             elif work.seq > work.snapshot and time.monotonic() - work.changed > QUIET_SECONDS:
-                self._snapshot(work)
+                self._do(self._snapshot, work)
         return False
+
+    def _do(self, step: Callable[[Work], None], work: Work) -> None:
+        """Do something for a stream; if the process cannot, the stream rests, and others go on."""
+        try:
+            step(work)
+        except HandlerError as error:
+            work.rest = min(max(2 * work.rest, RETRY_SECONDS), LONGEST_REST)
+            work.rests_until = time.monotonic() + work.rest
+            log.error("stream %s: %s; trying again in %g s", work.row.name, error, work.rest)
+
+    def _publish_overdue(self, all_work: list[Work]) -> None:
+        """Publish the states of streams that are learned, even while others still wait."""
+        now = time.monotonic()
+        for work in all_work:
+            is_overdue = work.news and not work.waits and now - work.changed > LONGEST_WAIT
+            if is_overdue and not work.rests:
+                self._do(self._publish, work)
 
     def _learn(self, work: Work) -> None:
         """Let the process learn the next records of a stream."""
         stream = work.row.id
         self._open(work)  # first: where it begins depends on what the process knows
         with self.engine._store.reading() as connection:
-            most = CHUNK_RECORDS if work.deaths == 0 else 1
-            found = journal.pending(connection, stream, work.seq, most, CHUNK_BYTES)
+            most = 1 if work.is_suspected else CHUNK_RECORDS
+            found = journal.pending(connection, stream, work.seq, most, CHUNK_ROWS, CHUNK_BYTES)
         if not found:  # the stream was deleted
             work.accepted = work.seq
             return
@@ -246,11 +287,12 @@ class Lane:
         head = {"records": entries, "more": found[-1].seq < work.accepted}
         try:
             answer, state = self._ask("learn", work, head, b"".join(one.payload for one in found))
-        except ChildDied as error:
-            if not error.is_blameless:
+        except (ChildDied, HandlerError) as error:
+            if not (isinstance(error, ChildDied) and error.is_blameless):
                 self._blame(work, found)
+            work.is_open = 0  # what the learner is now is not known
             raise
-        work.deaths = 0
+        work.rest = 0.0
         work.events += answer["events"]
         work.debt += answer["seconds"]
         work.changed = time.monotonic()
@@ -272,9 +314,18 @@ class Lane:
                 self.engine._has_events(work.row, new)
 
     def _blame(self, work: Work, found: list[Any]) -> None:
-        """Leave out a record that has ended the process several times, all by itself."""
-        work.deaths += 1
-        if len(found) == 1 and work.deaths > MOST_DEATHS:
+        """Leave out a record that has ended the process several times, all by itself.
+
+        After a failure, the records are learned again from the snapshot on, and those that were
+        learned together one by one.
+        """
+        work.suspects = max(work.suspects, found[-1].seq)
+        if len(found) > 1:
+            return
+        if found[0].seq != work.culprit:
+            work.culprit, work.failures = found[0].seq, 0
+        work.failures += 1
+        if work.failures >= MOST_FAILURES:
             with self.engine._store.changing() as connection:
                 journal.skip_record(connection, work.row.id, found[0].seq)
             log.error("stream %s: record %d is left out", work.row.name, found[0].seq)

@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
-
-from starlette.concurrency import run_in_threadpool
 
 from dirad.serve.errors import Busy, Refused
 from dirad.serve.service import Service
@@ -16,8 +14,8 @@ QUIET_SECONDS = 15.0  # after which a comment is sent, so that a lost connection
 class Feeds:
     """Wakes the clients that follow a stream when it has new events."""
 
-    def __init__(self, service: Service, most: int) -> None:
-        self._service, self._most = service, most
+    def __init__(self, service: Service, most: int, run: Callable[..., Awaitable[Any]]) -> None:
+        self._service, self._most, self._run = service, most, run  # `run` asks the store
         self._waiting: dict[asyncio.Event, str] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -55,7 +53,7 @@ class Feeds:
             while self._service.is_ready and is_allowed():
                 woken.clear()
                 try:
-                    found = await run_in_threadpool(self._service.events, name, after)
+                    found = await self._run(self._service.events, name, after)
                 except Refused:
                     return  # the stream was deleted, or the store is away: the client comes back
                 for event in found:

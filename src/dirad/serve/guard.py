@@ -88,18 +88,18 @@ class Guard:
                 headers.setdefault("Content-Security-Policy", PAGE_POLICY)
             await send(message)
 
+        body = scope["body"] = BodyBytes(self._bodies)
         try:
-            self._check(scope)
-        except Refused as error:
-            await _answer(completed, error)
-        else:
-            body = scope["body"] = BodyBytes(self._bodies)
             try:
+                self._check(scope)
+            except Refused as error:
+                await _answer(completed, error)
+            else:
                 await self._app(scope, receive, completed)
-            finally:
-                body.give_back()
-        route = getattr(scope.get("route"), "path", "other")
-        self._metrics.request(scope["method"], route, status, time.perf_counter() - start)
+        finally:  # also after an error of the application, which is answered with 500
+            body.give_back()
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.request(scope["method"], route, status, time.perf_counter() - start)
 
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)

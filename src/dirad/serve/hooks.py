@@ -8,12 +8,12 @@ import logging
 import time
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 import sqlalchemy as sa
 
-from dirad.serve import schema
+from dirad.serve import journal, schema
 from dirad.serve.addresses import check_literal, resolved
 from dirad.serve.errors import NotFound, Refused
 from dirad.serve.metrics import Metrics
@@ -25,7 +25,8 @@ MOST_HOOKS = 20  # of a stream
 FIRST_WAIT, LONGEST_WAIT = 1.0, 3600.0  # seconds between attempts: doubled each time
 MOST_ATTEMPTS = 20  # about eight hours
 CALL_SECONDS = 10.0
-AT_ONCE = 20  # deliveries
+AT_ONCE = 20  # hooks that are called
+REST_SECONDS = 5.0  # after the store failed
 
 log = logging.getLogger("dirad.serve")
 
@@ -43,11 +44,15 @@ def create_hook(store: Store, stream: int, obj: Any, public_only: bool = False) 
     if format not in FORMATS:
         raise Refused(f"format must be one of {', '.join(FORMATS)}")
     secret = obj.get("secret")
-    if not isinstance(secret, str) or not 16 <= len(secret) <= 200:
-        raise Refused("secret must be a text of 16 to 200 characters, by which calls are signed")
+    if not isinstance(secret, str) or not 16 <= len(secret) <= 200 or not secret.isprintable():
+        raise Refused(
+            "secret must be a text of 16 to 200 printable characters, by which calls are signed"
+        )
     values = {"stream": stream, "url": _checked_url(obj.get("url"), public_only), "secret": secret}
     values |= {"kinds": json.dumps(kinds), "format": format, "created": time.time()}
     with store.changing() as connection:
+        if not journal.has_stream(connection, stream):
+            raise NotFound("the stream was deleted")
         hooks = schema.hooks
         own = sa.select(sa.func.count()).select_from(hooks).where(hooks.c.stream == stream)
         if connection.execute(own).scalar_one() >= MOST_HOOKS:
@@ -125,63 +130,135 @@ def signature(secret: str, at: int, body: bytes) -> str:
     return f"t={at},v1={digest.hexdigest()}"
 
 
+class Callers:
+    """HTTP clients: one that calls addresses directly, and one for each proxy of the environment.
+
+    Whether a call goes through a proxy is decided here alone: a client that read the environment
+    as well might decide otherwise, and call an address that was not checked.
+    """
+
+    def __init__(self) -> None:
+        self._clients: dict[str | None, httpx.AsyncClient] = {}
+        self._certificates: Any = None
+
+    def client(self, proxy: str | None) -> httpx.AsyncClient:
+        """Return the client that calls through a proxy, or directly."""
+        if proxy not in self._clients:
+            self._certificates = self._certificates or httpx.create_ssl_context()
+            self._clients[proxy] = httpx.AsyncClient(
+                timeout=CALL_SECONDS,
+                follow_redirects=False,
+                trust_env=False,
+                verify=self._certificates,
+                proxy=proxy,
+            )
+        return self._clients[proxy]
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in self._clients.values():
+            await client.aclose()
+
+
+def proxy_of(url: httpx.URL) -> str | None:
+    """Return the proxy that the environment names for an address; None: it is called directly."""
+    proxies = getproxies()
+    found = proxies.get(url.scheme) or proxies.get("all")
+    if not found or proxy_bypass(url.netloc.decode("ascii")):
+        return None
+    return found if "://" in found else f"http://{found}"
+
+
 class Deliverer:
-    """A task that delivers what waits."""
+    """A task that delivers what waits.
+
+    Each hook has at most one call under way, so that a receiver that hangs delays no other one.
+    """
 
     def __init__(self, store: Store, metrics: Metrics, public_only: bool = False) -> None:
         self._store, self._metrics, self._public_only = store, metrics, public_only
         self._done: set[tuple[int, int]] = set()  # delivered, while the store cannot be told
+        self._called: set[int] = set()  # hooks with a call under way
         self.wake = asyncio.Event()
 
     async def run(self) -> None:
         """Deliver until cancelled."""
-        async with httpx.AsyncClient(timeout=CALL_SECONDS, follow_redirects=False) as client:
-            while True:
-                try:
-                    due, wait = await asyncio.to_thread(self._due)
-                    await asyncio.gather(*(self._deliver(client, one) for one in due))
-                except Refused as error:  # the store is full or away
-                    log.warning("webhooks wait: %s", error)
-                    due, wait = [], 5.0
-                except Exception:
-                    log.exception("webhooks failed; trying again")
-                    due, wait = [], 5.0
-                if due:
-                    continue
-                self.wake.clear()
-                try:
-                    async with asyncio.timeout(wait):
-                        await self.wake.wait()
-                except TimeoutError:
-                    pass
+        callers = Callers()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                while True:
+                    self.wake.clear()
+                    wait = await self._start_calls(tasks, callers)
+                    try:
+                        async with asyncio.timeout(wait):
+                            await self.wake.wait()
+                    except TimeoutError:
+                        pass
+        finally:
+            await callers.close()
 
-    def _due(self) -> tuple[list[Any], float]:
-        """Return the deliveries that are due, and how long the next one can wait."""
+    async def _start_calls(self, tasks: asyncio.TaskGroup, callers: Callers) -> float:
+        """Begin what is due; return how long the next one can wait."""
+        try:
+            due, wait = await asyncio.to_thread(self._due, list(self._called))
+        except Refused as error:  # the store is away
+            log.warning("webhooks wait: %s", error)
+            return REST_SECONDS
+        except Exception:
+            log.exception("webhooks failed; trying again")
+            return REST_SECONDS
+        for one in due:
+            if len(self._called) < AT_ONCE:
+                self._called.add(one.hook)
+                tasks.create_task(self._attempt(callers, one))
+        return wait
+
+    async def _attempt(self, callers: Callers, one: Any) -> None:
+        """Make one attempt, and let the hook's next delivery follow."""
+        try:
+            await self._deliver(callers, one)
+        except Refused as error:  # the store is full or away
+            log.warning("webhooks wait: %s", error)
+            await asyncio.sleep(REST_SECONDS)
+        except Exception:
+            log.exception("webhooks failed; trying again")
+            await asyncio.sleep(REST_SECONDS)
+        finally:
+            self._called.discard(one.hook)
+            self.wake.set()
+
+    def _due(self, called: list[int]) -> tuple[list[Any], float]:
+        """Return one delivery that is due of each hook, and how long the next one can wait."""
         d, h, e, s = schema.deliveries, schema.hooks, schema.events, schema.streams
+        place = sa.func.row_number().over(partition_by=d.c.hook, order_by=(d.c.due, d.c.number))
+        first = sa.select(d, place.label("place")).where(d.c.hook.not_in(called)).subquery()
         tables = (
-            d.join(h, h.c.id == d.c.hook)
+            first.join(h, h.c.id == first.c.hook)
             .join(s, s.c.id == h.c.stream)
-            .join(e, (e.c.stream == h.c.stream) & (e.c.number == d.c.number), isouter=True)
+            .join(e, (e.c.stream == h.c.stream) & (e.c.number == first.c.number), isouter=True)
         )
-        query = sa.select(d, h.c.url, h.c.secret, h.c.format, s.c.name, e.c.content)
+        query = sa.select(first, h.c.url, h.c.secret, h.c.format, s.c.name, e.c.content)
+        query = query.select_from(tables).where(first.c.place == 1)
         with self._store.reading() as connection:
-            found = list(
-                connection.execute(query.select_from(tables).order_by(d.c.due).limit(AT_ONCE))
-            )
+            found = list(connection.execute(query.order_by(first.c.due).limit(AT_ONCE)))
         now = time.time()
         later = [one.due - now for one in found if one.due > now]
         return [one for one in found if one.due <= now], min([*later, 60.0])
 
-    async def _deliver(self, client: httpx.AsyncClient, one: Any) -> None:
+    async def _deliver(self, callers: Callers, one: Any) -> None:
         """Make one attempt."""
         error, place = None, (one.hook, one.number)
         if one.content is not None and place not in self._done:
-            error = await _call(client, one, self._public_only)
+            error = await _call(callers, one, self._public_only)
             self._metrics.deliveries.labels("failed" if error else "delivered").inc()
         if error is None:
             self._done.add(place)
         await asyncio.to_thread(self._record, one, error)
         self._done.discard(place)
+        if error is not None and one.attempts + 1 >= MOST_ATTEMPTS:
+            self._metrics.deliveries.labels("given_up").inc()
+            log.error("webhook %d of stream %s: event %d is given up after %d attempts: %s",
+                      one.hook, one.name, one.number, MOST_ATTEMPTS, error)  # fmt: skip
 
     def _record(self, one: Any, error: str | None) -> None:
         """Delete what was delivered or has failed for good; else say when to try again."""
@@ -197,7 +274,7 @@ class Deliverer:
             connection.execute(d.update().where(here).values(**values))
 
 
-async def _call(client: httpx.AsyncClient, one: Any, public_only: bool) -> str | None:
+async def _call(callers: Callers, one: Any, public_only: bool) -> str | None:
     """Call a hook; return what went wrong."""
     event = {"stream": one.name, **json.loads(one.content)}
     content = {"text": f"{one.name}: {event['text']}"} if one.format == "text" else event
@@ -209,12 +286,17 @@ async def _call(client: httpx.AsyncClient, one: Any, public_only: bool) -> str |
     }
     try:
         async with asyncio.timeout(CALL_SECONDS):
+            proxy = proxy_of(httpx.URL(one.url))
+            client = callers.client(proxy)
             request = client.build_request("POST", one.url, content=body, headers=headers)
-            await _check_and_pin(request, public_only)
+            if proxy is None:
+                await _check_and_pin(request, public_only)
+            else:  # it resolves names, and its rules count
+                check_literal(request.url.host, public_only)
             answer = await client.send(request, stream=True)
             await answer.aclose()
             status = answer.status_code
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ImportError) as error:
         return f"{type(error).__name__}: {error}"[:200]
     return None if 200 <= status < 300 else f"status {status}"
 
@@ -222,13 +304,9 @@ async def _call(client: httpx.AsyncClient, one: Any, public_only: bool) -> str |
 async def _check_and_pin(request: httpx.Request, public_only: bool) -> None:
     """Let a request call the address that its host has now, if that is allowed.
 
-    Its headers, and the certificate that is asked for, remain those of the host. Where the
-    environment names a proxy, the proxy resolves names, and its rules count.
+    Its headers, and the certificate that is asked for, remain those of the host.
     """
     host = request.url.host
-    if getproxies().keys() & {"http", "https", "all"}:
-        check_literal(host, public_only)
-        return
     port = request.url.port or (443 if request.url.scheme == "https" else 80)
     address = await resolved(host, port, public_only)
     request.extensions = {**request.extensions, "sni_hostname": host}

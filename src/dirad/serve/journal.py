@@ -68,15 +68,24 @@ def create_stream(
     streams = schema.streams
     found = connection.execute(sa.select(streams).where(streams.c.name == name)).mappings().first()
     if found is not None:
-        if Specification.from_json(json.loads(found["specification"])) != specification:
+        if Specification.of_text(found["specification"]) != specification:
             raise Conflict(f"there is a stream {name!r} already, and it is different")
         return _stream(found), False
     if connection.execute(sa.select(sa.func.count()).select_from(streams)).scalar_one() >= most:
-        raise Refused(f"there are {most} streams already, and no more are allowed", 507)
+        raise Refused(f"there are {most} streams already, and no more are allowed", 409)
     values = {"name": name, "specification": specification.text, "created": time.time()}
     connection.execute(streams.insert().values(**values))
     created = connection.execute(sa.select(streams).where(streams.c.name == name)).mappings().one()
     return _stream(created), True
+
+
+def has_stream(connection: Connection, stream: int) -> bool:
+    """Say whether a stream is there still."""
+    streams = schema.streams
+    return (
+        connection.execute(sa.select(streams.c.id).where(streams.c.id == stream)).first()
+        is not None
+    )
 
 
 def delete_stream(connection: Connection, stream: int) -> None:
@@ -95,7 +104,7 @@ def append(connection: Connection, stream: int, request: Request) -> tuple[bytes
     if row is None:
         raise NotFound("the stream was deleted")
     if request.key is not None:
-        repeated = _answered(connection, stream, request.key, request.digest)
+        repeated = answered(connection, stream, request.key, request.digest)
         if repeated is not None:
             return repeated, _stream(row)
     if None not in (request.label_type, row["label_type"]) and (
@@ -123,7 +132,7 @@ def append(connection: Connection, stream: int, request: Request) -> tuple[bytes
     return answer, _stream({**row, **changes, "label_type": label_type})
 
 
-def _answered(connection: Connection, stream: int, key: str, digest: str) -> bytes | None:
+def answered(connection: Connection, stream: int, key: str, digest: str) -> bytes | None:
     """Return what was answered to an earlier request with this key."""
     table = schema.requests
     query = sa.select(table.c.digest, table.c.answer).where(
@@ -207,17 +216,23 @@ def scores_of(connection: Connection, stream: int, points: int = 200) -> list[di
 
 
 def pending(
-    connection: Connection, stream: int, after: int, max_records: int, max_bytes: int
+    connection: Connection, stream: int, after: int, max_records: int, max_rows: int, max_bytes: int
 ) -> list[Any]:
-    """Return the next records of a stream, in order: some, and not too many bytes."""
-    table, found, size = schema.journal, [], 0
-    query = sa.select(table).where(table.c.stream == stream, table.c.seq > after)
-    for row in connection.execute(query.order_by(table.c.seq).limit(max_records)):
-        found.append(row)
-        size += len(row.payload)
-        if size > max_bytes:
+    """Return the next records of a stream, in order: within the limits, and at least one."""
+    table = schema.journal
+    sizes = sa.select(table.c.seq, table.c.rows, sa.func.length(table.c.payload).label("size"))
+    own = table.c.stream == stream
+    query = sizes.where(own, table.c.seq > after).order_by(table.c.seq).limit(max_records)
+    last, rows, size = after, 0, 0
+    for one in connection.execute(query):
+        rows, size = rows + one.rows, size + one.size
+        if last > after and (rows > max_rows or size > max_bytes):
             break
-    return found
+        last = one.seq
+    if last == after:
+        return []
+    chosen = sa.select(table).where(own, table.c.seq > after, table.c.seq <= last)
+    return list(connection.execute(chosen.order_by(table.c.seq)))
 
 
 def skip_record(connection: Connection, stream: int, seq: int) -> None:
@@ -235,7 +250,12 @@ def snapshot_of(connection: Connection, stream: int) -> tuple[int, bytes | None]
 
 
 def store_snapshot(connection: Connection, stream: int, seq: int, state: bytes) -> None:
-    """Replace the snapshot of a stream, and delete what it makes unnecessary."""
+    """Replace the snapshot of a stream, and delete what it makes unnecessary.
+
+    Nothing is stored of a stream that was deleted.
+    """
+    if not has_stream(connection, stream):
+        return
     table, journal = schema.snapshots, schema.journal
     here = table.c.stream == stream
     values = {"seq": seq, "state": state}
@@ -259,8 +279,11 @@ def add_events(
 ) -> list[dict[str, Any]]:
     """Store events, and what hooks are to deliver; return those that were not stored before.
 
-    After a crash, learning produces the same events again, with the same numbers.
+    After a crash, learning comes by the same events again, with the same numbers. Nothing is stored
+    of a stream that was deleted.
     """
+    if not has_stream(connection, stream):
+        return []
     table = schema.events
     last = sa.select(sa.func.max(table.c.number)).where(table.c.stream == stream)
     newest = connection.execute(last).scalar()
@@ -305,11 +328,10 @@ def count_events(connection: Connection, stream: int) -> int:
 
 
 def _stream(row: Any) -> StreamRow:
-    specification = row["specification"]
     return StreamRow(
         row["id"],
         row["name"],
-        Specification.from_json(json.loads(specification)),
+        Specification.of_text(row["specification"]),
         row["created"],
         row["samples"],
         row["seq"],

@@ -16,6 +16,7 @@ from dirad.serve.specification import Specification
 from dirad.storage.model_file import ModelFile, packed, read_bytes
 
 MAX_CLASSES = 10_000
+MOST_RANGES = 1000  # of refused rows, that are remembered one by one
 REFUSED = "refused"  # the kind of event for rows that the learner could not take
 
 
@@ -27,7 +28,9 @@ class Progress:
     rows: int = 0  # rows of the stream by then, refused ones included
     events: int = 0  # events by then
     late: int = 0  # labels that came too late to be used
-    refused: tuple[tuple[int, int], ...] = ()  # first and last row of each refused record
+    refused: tuple[tuple[int, int], ...] = ()  # first and last row of each run of refused rows
+    old_refused: int = 0  # rows refused before those, which are remembered as a number alone
+    old_end: int = 0  # the row after the last of them
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "refused": [list(pair) for pair in self.refused]}
@@ -40,9 +43,30 @@ class Progress:
         """Return the progress with some of its numbers changed."""
         return Progress(**{**vars(self), **changes})
 
+    def refusing(self, rows: int) -> dict[str, Any]:
+        """Return what changes when the next rows are refused."""
+        if not rows:
+            return {}
+        first, last, runs = self.rows, self.rows + rows - 1, self.refused
+        if runs and runs[-1][1] + 1 == first:
+            first, runs = runs[-1][0], runs[:-1]
+        runs = (*runs, (first, last))
+        if len(runs) <= MOST_RANGES:
+            return {"refused": runs}
+        (start, end), *rest = runs
+        old = {"old_refused": self.old_refused + end - start + 1, "old_end": end + 1}
+        return {"refused": tuple(rest)} | old
+
+    @property
+    def n_refused(self) -> int:
+        """How many rows were refused."""
+        return self.old_refused + sum(last - first + 1 for first, last in self.refused)
+
     def sample_number(self, row: int) -> int | None:
-        """Return the learner's own number of a row, None if the row was refused."""
-        before = 0
+        """Return the learner's own number of a row, None if it was refused or is too old."""
+        if row < self.old_end:
+            return None
+        before = self.old_refused
         for first, last in self.refused:
             if first <= row <= last:
                 return None
@@ -97,20 +121,15 @@ class StreamLearner:
             found = self._events_since(before)
         except ValueError as error:
             found = [{"kind": REFUSED, "row": self.progress.rows, "text": str(error)[:500]}]
-            if rows:
-                last = self.progress.rows + rows - 1
-                changes["refused"] = (*self.progress.refused, (self.progress.rows, last))
+            changes |= self.progress.refusing(rows)
         first = self.progress.events
         self.progress = self.progress.after(**changes, events=first + len(found))
         return [{"number": first + i, **event} for i, event in enumerate(found)]
 
     def skip(self, seq: int, rows: int) -> None:
         """Leave out a record that could never be carried out."""
-        last = self.progress.rows + rows - 1
-        refused = (*self.progress.refused, (self.progress.rows, last)) if rows else ()
-        self.progress = self.progress.after(
-            seq=seq, rows=last + 1, refused=refused or self.progress.refused
-        )
+        changes = self.progress.refusing(rows)
+        self.progress = self.progress.after(seq=seq, rows=self.progress.rows + rows, **changes)
 
     def _apply(self, kind: str, head: dict[str, Any], body: bytes) -> dict[str, Any]:
         if kind == records.SAMPLES:
@@ -158,15 +177,11 @@ class StreamLearner:
         events = [] if self._system is None else self._system.journal.events
         place = next((i for i in reversed(range(len(events))) if events[i] is last), -1)
         size = self._system.settings.l0.batch_size if self._system is not None else 0
-        names = self.specification.encoder.feature_names
+        names, refused = self.specification.encoder.feature_names, self.progress.n_refused
         return [
-            event_json(event, samples + (event.batch - batches) * size + self._n_refused, names)
+            event_json(event, samples + (event.batch - batches) * size + refused, names)
             for event in events[place + 1 :]
         ]
-
-    @property
-    def _n_refused(self) -> int:
-        return sum(last - first + 1 for first, last in self.progress.refused)
 
 
 def progress_of(file: ModelFile) -> Progress:

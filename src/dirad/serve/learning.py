@@ -1,6 +1,5 @@
 """The work of a learning process: it holds the learners of some streams."""
 
-import json
 import time
 from typing import Any
 
@@ -36,7 +35,7 @@ class Learners:
         return {}, b""
 
     def _open(self, head: dict[str, Any], body: bytes) -> Answer:
-        specification = Specification.from_json(json.loads(head["specification"]))
+        specification = Specification.of_text(head["specification"])
         learner = StreamLearner(specification, body or None)
         self._learners[head["stream"]] = learner
         return {"seq": learner.progress.seq, "rows": learner.progress.rows}, b""

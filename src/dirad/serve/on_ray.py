@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -41,6 +41,7 @@ class Plan:
     limits: Limits
     processes: int | None  # None: one per core of the cluster
     lock_seconds: float
+    needs_tokens: bool  # can others than this machine reach the front?
 
 
 class Front:
@@ -48,7 +49,7 @@ class Front:
 
     def __init__(self, plan: Plan) -> None:
         store = Store(plan.store)
-        self.doorkeeper = Doorkeeper(store, plan.limits.requests)
+        self.doorkeeper = Doorkeeper(store, plan.limits.requests, plan.needs_tokens)
 
         def make_engine(store: Store, published: Any, has_events: Any) -> Engine:
             actors = [Actor(f"learning-{i}") for i in range(plan.processes or 1)]
@@ -94,8 +95,7 @@ def serve_on_ray(
     with on_ray(address) as engine:
         # After Ray, whose own handler aborts: a service that is stopped ends as by Ctrl-C.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        processes = plan.processes or engine.n_cpus
-        plan = Plan(plan.store, plan.limits, processes, plan.lock_seconds)
+        plan = replace(plan, processes=plan.processes or engine.n_cpus)
         try:
             front = _started(serve, plan, host, port)
             ready(port)

@@ -5,11 +5,10 @@ import logging
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dirad.serve import journal, records
@@ -30,6 +29,7 @@ RENDER_SECONDS = 300.0
 MOST_RECORDS = 20_000  # requests of a stream that wait to be learned
 RECENT = 20  # events that the state of a stream shows
 RATE_SECONDS = 60.0  # over which the rate of a stream is averaged
+RATE_STEP = 0.5  # seconds between the times that the rate is made from
 
 log = logging.getLogger("dirad.serve")
 
@@ -55,16 +55,24 @@ class LiveStream:
     row: journal.StreamRow
     answers: Answers | None = None
     events: int = 0
-    rates: deque[tuple[float, int]] = field(default_factory=deque)  # when, and samples by then
+    fault: str | None = None  # why it cannot be used
+    _rates: tuple[tuple[float, int], ...] = ()  # when, and samples by then; never changed in place
+
+    def accepted(self, row: journal.StreamRow) -> None:
+        """Take notice of accepted rows."""
+        now = time.monotonic()
+        recent = [one for one in self._rates if now - one[0] <= RATE_SECONDS]
+        if len(recent) > 1 and recent[-1][0] - recent[-2][0] < RATE_STEP:
+            recent.pop()
+        self.row, self._rates = row, (*recent, (now, row.samples))
 
     def rate(self) -> float:
         """Return the rows per second of the last minute."""
         now = time.monotonic()
-        while self.rates and now - self.rates[0][0] > RATE_SECONDS:
-            self.rates.popleft()
-        if len(self.rates) < 2:
+        recent = [one for one in self._rates if now - one[0] <= RATE_SECONDS]
+        if len(recent) < 2:
             return 0.0
-        return (self.rates[-1][1] - self.rates[0][1]) / max(now - self.rates[0][0], 1.0)
+        return (recent[-1][1] - recent[0][1]) / max(now - recent[0][0], 1.0)
 
 
 EngineMaker = Callable[[Store, Any, Any], Engine]
@@ -85,6 +93,7 @@ class Service:
         self.listeners: list[Callable[[str, list[dict[str, Any]]], None]] = []
         self._lock = threading.Lock()
         self._closing = threading.Event()
+        self.is_away = False  # could the database not be used, when it was last looked at?
         store.own(lock_seconds)
         self.engine = make_engine(store, self._publish, self._has_events)
         self.reader = Child(reading_handler, "reading", READER_MEMORY)
@@ -99,9 +108,13 @@ class Service:
             for row in journal.all_streams(connection):
                 seq, state = journal.snapshot_of(connection, row.id)
                 live = LiveStream(row, events=journal.count_events(connection, row.id))
-                if state is not None:
-                    live.answers = Answers(row.specification, state)
                 self.streams[row.name] = live
+                try:
+                    live.answers = None if state is None else Answers(row.specification, state)
+                except Exception as error:  # whatever it is, the other streams go on
+                    live.fault = f"the stored state of stream {row.name!r} cannot be read: {error}"
+                    log.error("%s; all its requests are answered with 503", live.fault)
+                    continue
                 rows = 0 if live.answers is None else live.answers.progress.rows
                 self.engine.add(row, seq, rows)
 
@@ -124,19 +137,28 @@ class Service:
         while not self._closing.wait(KEEP_SECONDS):
             try:
                 self.store.keep()
+                self.is_away = False
             except Fenced as error:
                 log.error("%s", error)
                 self.engine.is_fenced = True
                 return
             except Refused as error:
+                self.is_away = True
                 log.warning("%s %s", error, getattr(error, "reason", ""))
             except Exception:
+                self.is_away = True
                 log.exception("the lock of the store could not be looked after; trying again")
 
     # ---------------------------------------------------------------- streams
 
     def stream(self, name: str) -> LiveStream:
         """Return a stream by its name."""
+        live = self._any_stream(name)
+        if live.fault is not None:
+            raise Refused(f"{live.fault:.500} (a backup has an older one)", 503)
+        return live
+
+    def _any_stream(self, name: str) -> LiveStream:
         live = self.streams.get(name)
         if live is None:
             raise NotFound(f"there is no stream {name!r:.80}")
@@ -165,16 +187,19 @@ class Service:
     def delete(self, name: str) -> None:
         """Delete a stream and everything that it learned."""
         with self._lock:
-            live = self.stream(name)
+            live = self._any_stream(name)
             with self.store.changing() as connection:
                 journal.delete_stream(connection, live.row.id)
             del self.streams[name]
             self.engine.drop(name)
 
     def describe_all(self, names: list[str]) -> list[dict[str, Any]]:
-        """Return the states of streams; those that are deleted meanwhile are left out."""
+        """Return the states of streams; those that are deleted or cannot be used are left out."""
         found = []
         for name in names:
+            live = self.streams.get(name)
+            if live is None or live.fault is not None:
+                continue
             with suppress(NotFound):
                 found.append(self.describe(name))
         return found
@@ -198,7 +223,7 @@ class Service:
             "models": 0 if answers is None else len(answers.system.models),
             "events": live.events,
             "recent_events": recent,
-            "refused": 0 if answers is None else _count(answers.progress.refused),
+            "refused": 0 if answers is None else answers.progress.n_refused,
             "too_late": 0 if answers is None else answers.progress.late,
         }
 
@@ -240,21 +265,24 @@ class Service:
         request = journal.Request(record, answer, key, digest, label_type=late.label_type)
         return self.writer.submit(live.row.id, request)
 
-    def finish(self, name: str) -> "Future[bytes]":
+    def finish(self, name: str, key: str | None = None) -> "Future[bytes]":
         """Let all models of a stream be finished with the samples so far."""
-        return self._submit(name, records.finish())
-
-    def remove(self, name: str, model: int) -> "Future[bytes]":
-        """Let a model of a stream be removed."""
-        answers = self.answers(name)
-        if model not in [one.number for one in answers.system.models]:
-            raise NotFound(f"there is no model {model}")
-        return self._submit(name, records.remove(model))
-
-    def _submit(self, name: str, record: records.Record) -> "Future[bytes]":
         live = self.stream(name)
         self._check_pending(live, 0)
-        return self.writer.submit(live.row.id, journal.Request(record, b"{}"))
+        request = journal.Request(records.finish(), b"{}", key, "finish")
+        return self.writer.submit(live.row.id, request)
+
+    def remove(self, name: str, model: int, key: str | None = None) -> "Future[bytes]":
+        """Let a model of a stream be removed."""
+        live, digest = self.stream(name), f"remove {model}"
+        if model not in [one.number for one in self.answers(name).system.models]:
+            # An earlier request with this key may have removed it: then its answer is repeated.
+            with self.store.reading() as connection:
+                if key is None or journal.answered(connection, live.row.id, key, digest) is None:
+                    raise NotFound(f"there is no model {model}")
+        self._check_pending(live, 0)
+        request = journal.Request(records.remove(model), b"{}", key, digest)
+        return self.writer.submit(live.row.id, request)
 
     def _check_pending(self, live: LiveStream, rows: int) -> None:
         """Refuse more rows where too many wait to be learned, and more requests likewise."""
@@ -271,10 +299,7 @@ class Service:
         live = self.streams.get(row.name)
         if live is None or live.row.id != row.id:
             return
-        live.row = row
-        live.rates.append((time.monotonic(), row.samples))
-        if len(live.rates) > 1000:
-            live.rates.popleft()
+        live.accepted(row)
         self.engine.accepted(row)
 
     # ---------------------------------------------------------------- answers
@@ -335,7 +360,7 @@ class Service:
         live = self.streams.get(row.name)
         if live is None or live.row.id != row.id:
             return
-        answers = Answers(row.specification, state)
+        answers = Answers(row.specification, state, is_own=True)
         if live.answers is None or live.answers.progress.seq <= answers.progress.seq:
             live.answers = answers
 
@@ -350,7 +375,3 @@ class Service:
 def default_processes() -> int:
     """Return how many learning processes leave a core to the answers."""
     return max(1, (os.cpu_count() or 2) - 1)
-
-
-def _count(refused: tuple[tuple[int, int], ...]) -> int:
-    return sum(last - first + 1 for first, last in refused)

@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from dirad.serve.errors import Refused
@@ -26,6 +26,7 @@ LARGEST = {
     "max_models": 1000,
     "random_state": 2**32 - 1,
 }
+SMALLEST = {"max_models": 1}  # where 0 would mean that there is no limit
 SHARES = ("false_alarms", "held_out")
 CHOICES = {"false_alarms_per": ("batch", "stream"), "models": ("separate", "shared")}
 CLASSES_ONLY = ("models",)  # settings that a regressor does not have
@@ -105,6 +106,21 @@ class Specification:
         _check_learner(result)
         return result
 
+    @classmethod
+    def of_text(cls, text: str) -> "Specification":
+        """Return the specification of a stream that was accepted before, as `text` gave it.
+
+        It is not checked again, and the same text gives the same object: both would cost each
+        request some time.
+        """
+        return _of_text(text)
+
+
+@lru_cache(maxsize=1000)
+def _of_text(text: str) -> Specification:
+    obj = json.loads(text)
+    return Specification(obj["kind"], tuple(map(_column, obj["columns"])), obj["settings"])
+
 
 def check_name(name: str) -> str:
     """Return the name of a stream; refuse what could be mistaken for anything else."""
@@ -160,8 +176,11 @@ def _checked_settings(kind: str, given: Any) -> dict[str, Any]:
             raise Refused(f"unknown setting {name!r:.80}; known are {', '.join(known)}")
         if name in CHOICES and value not in CHOICES[name]:
             raise Refused(f"{name} must be one of {', '.join(CHOICES[name])}, got {value!r:.80}")
-        if name in LARGEST and (type(value) is not int or not 0 <= value <= LARGEST[name]):
-            raise Refused(f"{name} must be a whole number up to {LARGEST[name]}, got {value!r:.80}")
+        least, most = SMALLEST.get(name, 0), LARGEST.get(name)
+        if most is not None and (type(value) is not int or not least <= value <= most):
+            raise Refused(
+                f"{name} must be a whole number from {least} to {most}, got {value!r:.80}"
+            )
         if name in SHARES and (type(value) not in (int, float) or not 0 < value < 1):
             raise Refused(f"{name} must be a number between 0 and 1, got {value!r:.80}")
     return dict(given)

@@ -38,6 +38,7 @@ DISK_FULL = (
 # PostgreSQL gives up a client whose machine is gone after 11 seconds, so that another can take
 # over, and one that stops in the middle of a transaction after a minute.
 SESSION = {
+    "synchronous_commit": "on",  # whatever the server's own setting is
     "tcp_keepalives_idle": "5s",
     "tcp_keepalives_interval": "2s",
     "tcp_keepalives_count": "3",

@@ -7,6 +7,7 @@ meanwhile share the next one.
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
@@ -34,6 +35,7 @@ class Writer:
         self._store, self._accepted = store, accepted
         # Streams with a request that may be in the journal although the store gave no answer.
         self._uncertain: set[int] = set()
+        self._next_look = 0.0  # on the clock of `time.monotonic`
         self._queue: queue.Queue[_Waiting | None] = queue.Queue()
         self._thread = threading.Thread(target=self._run, name="dirad-writer", daemon=True)
         self._thread.start()
@@ -58,6 +60,8 @@ class Writer:
             except queue.Empty:
                 self._look()
                 continue
+            if self._uncertain and time.monotonic() > self._next_look:
+                self._look()  # also while other streams have requests all the time
             while len(group) < MOST and not self._queue.empty():
                 group.append(self._queue.get())
             going_on = None not in group
@@ -76,6 +80,7 @@ class Writer:
         except BaseException as error:
             if isinstance(error, StoreAway):
                 self._uncertain.update(one.stream for one in group)
+                self._next_look = time.monotonic() + LOOK_SECONDS
             if len(group) > 1 and not (isinstance(error, Refused) and error.status >= 500):
                 return False
             for one in group:
@@ -95,6 +100,7 @@ class Writer:
 
     def _look(self) -> None:
         """Take notice of what was written although the store gave no answer."""
+        self._next_look = time.monotonic() + LOOK_SECONDS
         try:
             with self._store.reading() as connection:
                 found = journal.all_streams(connection)

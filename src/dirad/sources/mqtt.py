@@ -26,6 +26,7 @@ SESSION_SECONDS = 2**32 - 1  # that the broker keeps the session: for ever
 TAKEN_OVER = "Session taken over"
 REFUSALS = ("Not authorized", "Bad user name or password", "Banned", "Client identifier not valid")
 LONGEST_WAIT = 30  # seconds between two attempts to connect
+MOST_WAITING = 10_000  # messages that the broker does not keep, while the service is away
 
 log = logging.getLogger("dirad.tail")
 
@@ -106,6 +107,7 @@ class MqttTail:
         self._pace, self._distinct = pace, distinct
         self._layout: Layout | None = None
         self._received: queue.SimpleQueue[Message | Exception] = queue.SimpleQueue()
+        self._left_out = 0  # messages, since there was no room for them
         self._connection = 0
         # Messages that were accepted, and whose acknowledgement could not be sent.
         self._unacknowledged: dict[int, Message] = {}
@@ -194,6 +196,16 @@ class MqttTail:
         log.warning("%s:%d cannot be reached; trying again", self._broker.host, self._broker.port)
 
     def _on_message(self, _: Any, __: Any, message: Any) -> None:
+        # The broker holds back those of quality 1 and 2 until earlier ones are acknowledged.
+        if message.qos == 0 and self._received.qsize() >= MOST_WAITING:
+            self._left_out += 1
+            if self._left_out == 1:
+                log.warning("%d messages wait for the service; until it takes them, messages of "
+                            "quality 0 are left out", MOST_WAITING)  # fmt: skip
+            return
+        if self._left_out and self._received.qsize() < MOST_WAITING // 2:
+            log.warning("%d messages of quality 0 were left out", self._left_out)
+            self._left_out = 0
         found = message.mid, message.topic, message.payload, message.qos, message.dup
         self._received.put(Message(*found, self._connection))
 

@@ -2,16 +2,13 @@
 
 import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dirad.client import Client, ClientError
 from dirad.sources.errors import SourceError
-from dirad.tables.values import MISSING
-
-WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
+from dirad.tables.values import category, whole_number
 
 
 @dataclass(frozen=True)
@@ -98,10 +95,10 @@ class Layout:
         values = [_finite(found[name]) for name in self.columns]
         return Sample(values, _finite(label), None if id is None else str(id))
 
-    def _label_of_text(self, text: str) -> Any:
+    def _label_of_text(self, given: str) -> Any:
         """Return a label as the service takes it; None where it is missing."""
-        text = text.strip()
-        if text in MISSING:
+        text = category(given)
+        if text is None:
             return None
         if self.is_regressor:
             try:
@@ -110,8 +107,8 @@ class Layout:
                 raise ValueError(
                     f"column {self.naming.target!r}: {text!r:.40} is no number"
                 ) from None
-        is_number = not self.naming.text_labels and WHOLE.fullmatch(text)
-        return int(text.partition(".")[0]) if is_number else text
+        number = None if self.naming.text_labels else whole_number(text)
+        return text if number is None else number
 
 
 def _finite(value: Any) -> Any:

@@ -134,15 +134,19 @@ def read(path: str | Path) -> ModelFile:
         raise ModelError(f"{path}: the description is nested too deeply") from error
 
 
-def read_bytes(content: bytes) -> ModelFile:
-    """Return everything that the bytes of a model file hold, as `packed` returned them."""
+def read_bytes(content: bytes, *, is_own: bool = False) -> ModelFile:
+    """Return everything that the bytes of a model file hold, as `packed` returned them.
+
+    With `is_own`, the bytes come from `packed` directly, in a process of one's own, so that their
+    digest need not be checked.
+    """
     try:
         size = int.from_bytes(content[:8], "little")
         text = json.loads(content[8 : 8 + size]).get("__metadata__", {}).get(HEADER)
         arrays = deserialized(content)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"not a model file, or a damaged one ({error})") from error
-    return _unpacked(*_checked(text, arrays))
+    return _unpacked(*_checked(text, arrays, is_own))
 
 
 def _content(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
@@ -163,7 +167,7 @@ def _content(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
 
 
 def _checked(
-    text: str | None, arrays: dict[str, NDArray]
+    text: str | None, arrays: dict[str, NDArray], is_own: bool = False
 ) -> tuple[dict[str, Any], dict[str, NDArray]]:
     """Return description and arrays; refuse what is altered, or of a newer version."""
     if text is None:
@@ -179,7 +183,7 @@ def _checked(
             f"made by a newer dirad (file format {found['version']}; this one reads {VERSION}): "
             "update dirad"
         )
-    if found.get("digest") != digest_of(found, arrays):
+    if not is_own and found.get("digest") != digest_of(found, arrays):
         raise ModelError("damaged: the content does not match its digest")
     return found, arrays
 

@@ -1,5 +1,6 @@
 """The values of a column: text read as numbers, booleans or categories, and a column's summary."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 
 # Text that means "no value", whatever spaces surround it.
 MISSING = frozenset({"", "NA", "<NA>", "N/A", "n/a", "NaN", "nan", "null", "NULL"})
+WHOLE = re.compile(
+    r"[+-]?\d{1,30}(\.0*)?"
+)  # a whole number, also as floating-point columns write it
 BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 MAX_DISTINCT = 1000  # distinct values counted per column, so that memory stays bounded
 MAX_CODES = 20  # distinct values that may still be codes rather than measurements
@@ -49,6 +53,15 @@ def number(text: str) -> float | None:
         return None if "_" in text else float(text)
     except ValueError:
         return None
+
+
+def whole_number(text: str) -> int | None:
+    """Return text as a whole number, or None if it is none.
+
+    >>> whole_number("12"), whole_number("1.0"), whole_number("1.5"), whole_number("1_0")
+    (12, 1, None, None)
+    """
+    return int(text.partition(".")[0]) if WHOLE.fullmatch(text) else None
 
 
 def boolean(text: str) -> float | None:

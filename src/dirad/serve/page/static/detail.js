@@ -1,7 +1,10 @@
 "use strict";
 // One stream: its numbers, charts, events, models and files.
 
-const EXPORTS = [["c", "C"], ["onnx", "ONNX"], ["python", "Python"], ["dirad", "Model file"]];
+const MODEL_FILE = ["dirad", "Model file"];
+const EXPORTS = [["c", "C"], ["onnx", "ONNX"], ["python", "Python"], MODEL_FILE];
+/** The exports that there are of a stream: only classifiers have programs. */
+const exportsOf = (stream) => stream.kind === "classifier" ? EXPORTS : [MODEL_FILE];
 const NEWEST = "newest";
 const counted = (value, word) => [count(value), value === 1 ? word : `${word}s`];
 
@@ -45,15 +48,21 @@ class Detail {
     byId("detail-title").textContent = stream.name;
     const address = addressOf(stream.name);
     byId("report").href = `${address}/report`;
-    byId("exports").replaceChildren(...EXPORTS.map(([to, name]) =>
+    byId("exports").replaceChildren(...exportsOf(stream).map(([to, name]) =>
       element("a", { class: "button", href: `${address}/export?to=${to}`, download: "" }, name)));
+  }
+
+  /** How many alarms there were: the page has only the last events. */
+  alarmFact() {
+    const [n, word] = counted(this.feed.alarms.length, "alarm");
+    return [n, this.stream.events > MOST_EVENTS ? `${word} in the last ${MOST_EVENTS} events` : word];
   }
 
   showFacts() {
     const { stream, history } = this, last = history.scores.at(-1);
     const facts = [
       [count(stream.samples), "rows"], [number(stream.rate, 3), "rows per second"], [count(stream.pending), "rows to be learned"],
-      [last ? number(last.mean, 3) : "–", `latest ${history.measure}`], counted(stream.models, "model"), counted(this.feed.alarms.length, "alarm"),
+      [last ? number(last.mean, 3) : "–", `latest ${history.measure}`], counted(stream.models, "model"), this.alarmFact(),
     ];
     if (stream.kind === "detector") facts.splice(3, 1);
     if (stream.refused) facts.push([count(stream.refused), "rows refused"]);
