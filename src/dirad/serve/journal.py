@@ -279,7 +279,7 @@ def add_events(
 ) -> list[dict[str, Any]]:
     """Store events, and what hooks are to deliver; return those that were not stored before.
 
-    After a crash, learning comes by the same events again, with the same numbers. Nothing is stored
+    After a crash, learning produces the same events again, with the same numbers. Nothing is stored
     of a stream that was deleted.
     """
     if not has_stream(connection, stream):
