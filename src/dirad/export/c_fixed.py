@@ -115,7 +115,7 @@ def fixed_parts(whole: Exported, fixed: Fixed) -> Parts:
     """Return a model's tables and functions in integers."""
     program = whole.members[0].program
     made = fixed_program(program, fixed)
-    own_input_tables, input_macros = input_ranges(made.inputs, fixed)
+    own_input_tables, input_macros = input_ranges(made.inputs)
     return Parts(
         number="int32_t",
         includes=("stdint.h",),
@@ -148,7 +148,7 @@ def _copies(program: Program, made: FixedProgram) -> list[str]:
 
 
 def input_ranges(
-    inputs: Sequence[Format], fixed: Fixed
+    inputs: Sequence[Format],
 ) -> tuple[list[ConstantTable], list[tuple[str, str]]]:
     """Return how a float is converted into an input: by one range for all, or by tables."""
     columns = {
@@ -156,7 +156,7 @@ def input_ranges(
         "LOW": [real(own.low) for own in inputs],
         "HIGH": [real(own.high) for own in inputs],
     }
-    if fixed.uniform and len(set(inputs)) == 1:
+    if len(set(inputs)) == 1:
         return [], [(f"{key}(i)", values[0]) for key, values in columns.items()]
     types = {"FRACTION": "uint8_t", "LOW": "float", "HIGH": "float"}
     tables = [table(types[key], key.lower(), values) for key, values in columns.items()]

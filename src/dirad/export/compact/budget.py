@@ -16,7 +16,14 @@ from dirad.export.compact.draft import check_model, draft_of
 from dirad.export.compact.encode import encoded
 from dirad.export.compact.evaluate import evaluate, predict
 from dirad.export.compact.flash import code_estimate, flash, has_compiler
-from dirad.export.compact.form import POWERS, CompactNetwork, OutOfRange, Weights
+from dirad.export.compact.form import (
+    POWERS,
+    CompactNetwork,
+    OutOfRange,
+    Weights,
+    as_bytes,
+    check_ranges,
+)
 from dirad.export.compact.pruning import importances, strongest
 from dirad.export.compact.refit import BATCH, Lesson, refit
 from dirad.export.compact.scaling import Scaled, Storage, scaled
@@ -127,19 +134,35 @@ def _first_made(
     known: bool,
     max_bytes: int | None,
 ) -> CompactNetwork:
-    """Return the network of the first choice whose sums stay within 32 bits."""
+    """Return the network of the first choice that fits, and whose sums stay within 32 bits."""
     for place, (storage, limit) in enumerate(choices):
         try:
-            net = _made(model, samples, ends, storage, limit, seed, known, 1.0)
-            excess = 0 if max_bytes is None else flash(net) - max_bytes
-            if excess > 0:  # its code is larger than that of the network before it was pruned
-                net = _made(model, samples, ends, storage, limit - excess, seed, known, 1.0)
-        except OutOfRange:
+            return _fitting(model, samples, ends, storage, limit, seed, known, max_bytes)
+        except (OutOfRange, TooSmall):
             if place + 1 == len(choices):
                 raise
-        else:
-            return net
     raise AssertionError("there is no choice")
+
+
+def _fitting(
+    model: Any,
+    samples: Samples,
+    ends: tuple[NDArray, NDArray],
+    storage: Storage,
+    limit: int,
+    seed: int,
+    known: bool,
+    max_bytes: int | None,
+) -> CompactNetwork:
+    """Return a network that fits with its code, which may be larger than it was before pruning."""
+    while True:
+        net = _made(model, samples, ends, storage, limit, seed, known, 1.0)
+        size = 0 if max_bytes is None else flash(net)
+        if max_bytes is None or size <= max_bytes:
+            return net
+        if not net.n_edges:
+            raise TooSmall(f"{max_bytes} bytes are too few: without any edge it takes {size}")
+        limit -= size - max_bytes
 
 
 def _limit(
@@ -202,9 +225,7 @@ def _ranges(
         ends = np.where(flat, np.stack([X.min(axis=0), X.max(axis=0)]), ends)
         lows = ends[0] if low is None else np.broadcast_to(np.asarray(low, float), n)
         highs = ends[1] if high is None else np.broadcast_to(np.asarray(high, float), n)
-        if (lows > highs).any():
-            worst = int(np.argmax(lows - highs))
-            raise ValueError(f"input {worst} has the range {lows[worst]} to {highs[worst]}")
+        check_ranges(lows, highs)
         yield lows.copy(), highs.copy()
         if low is not None and high is not None:
             return
@@ -220,9 +241,7 @@ def _split(model: Any, samples: Samples, seed: int) -> tuple[Samples, Samples]:
 
 
 def _bytes(samples: Samples, ends: tuple[NDArray, NDArray]) -> NDArray[np.uint8]:
-    low, high = ends
-    width = np.where(high > low, high - low, 1.0)
-    return np.floor(np.clip((samples.X - low) / width * 255, 0, 255) + 0.5).astype(np.uint8)
+    return as_bytes(samples.X, *ends)
 
 
 def _lesson(model: Any, samples: Samples, net: CompactNetwork) -> Lesson:

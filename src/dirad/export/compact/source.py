@@ -1,6 +1,6 @@
 """A compact network as one C99 header: a table of bytes, and a loop that walks it."""
 
-from dirad.export.c_source import check_name, real, text
+from dirad.export.c_source import check_name, comment, real, text
 from dirad.export.compact.encode import Encoded, encoded
 from dirad.export.compact.form import (
     BYTE,
@@ -12,6 +12,8 @@ from dirad.export.compact.form import (
     CompactNetwork,
     bounds,
     check_bounds,
+    check_ranges,
+    in_float,
 )
 
 BYTES_PER_LINE = 20
@@ -112,7 +114,9 @@ static inline uint8_t {name}_input(int i, float value)
         return 0;
     if (value >= high)
         return 255;
-    return (uint8_t)((value - low) * 255.0f / (high - low) + 0.5f);
+    /* volatile: rounded to float before the sum, also where one instruction does both. */
+    const volatile float steps = (value - low) / (high - low) * 255.0f;
+    return (uint8_t)(steps + 0.5f);
 }
 """
 
@@ -125,8 +129,13 @@ def compact_source(net: CompactNetwork, name: str = "model") -> str:
     """
     check_name(name)
     check_bounds(net)
+    check_ranges(net.low, net.high)
     data = encoded(net)
-    whole = _FRAME.format(
+
+    def named(source: str) -> str:
+        return source.replace("{name}", name).replace("{NAME}", name.upper())
+
+    return _FRAME.format(
         title=_title(net),
         flash=len(data.stream),
         ram=_ram(net),
@@ -135,14 +144,13 @@ def compact_source(net: CompactNetwork, name: str = "model") -> str:
         NAME=name.upper(),
         n_inputs=net.n_inputs,
         n_outputs=net.n_outputs,
-        macros=_macros(net, name.upper()),
+        macros=_macros(net, name),
         n_bytes=len(data.stream),
         table=_table(data.stream),
-        run=_run(net, data),
-        answer=_VALUE if net.classes is None else _class(net),
-        input=_INPUT,
+        run=named(_run(net, data)),
+        answer=named(_VALUE if net.classes is None else _class(net)),
+        input=named(_INPUT),
     )
-    return whole.replace("{name}", name).replace("{NAME}", name.upper())
 
 
 def _title(net: CompactNetwork) -> str:
@@ -153,7 +161,7 @@ def _title(net: CompactNetwork) -> str:
 def _named_inputs(net: CompactNetwork) -> str:
     if not 0 < len(net.names) <= NAMED_INPUTS:
         return ""
-    named = ", ".join(text(name)[1:-1].replace("*/", "* /") for name in net.names)
+    named = ", ".join(comment(name) for name in net.names)
     return f"\n * They are: {named}."
 
 
@@ -170,8 +178,9 @@ def _state(net: CompactNetwork) -> str:
     return f"{limit}            node[n++ - {{NAME}}_N_INPUTS] = (int16_t)z;"
 
 
-def _macros(net: CompactNetwork, upper: str) -> str:
-    pairs = [("LOW", net.low), ("HIGH", net.high)]
+def _macros(net: CompactNetwork, name: str) -> str:
+    upper = name.upper()
+    pairs = [("LOW", in_float(net.low)), ("HIGH", in_float(net.high))]
     lines = []
     if net.classes is None:
         pairs += [("SCALE", net.scale), ("OFFSET", net.offset)]
@@ -186,12 +195,12 @@ def _macros(net: CompactNetwork, upper: str) -> str:
         if len(set(numbers)) == 1:
             lines.append(f"#define {upper}_{key}(i) {numbers[0]}")
         else:
-            lines.append(f"#define {upper}_{key}(i) {{name}}_{key.lower()}[i]")
+            lines.append(f"#define {upper}_{key}(i) {name}_{key.lower()}[i]")
             body = ",\n".join(
                 "    " + ", ".join(numbers[i : i + 8]) for i in range(0, len(numbers), 8)
             )
             tables.append(
-                f"static const float {{name}}_{key.lower()}[{len(numbers)}] = {{\n{body}\n}};"
+                f"static const float {name}_{key.lower()}[{len(numbers)}] = {{\n{body}\n}};"
             )
     return "\n".join([*lines, "", *tables, ""] if tables else [*lines, ""])
 
@@ -217,7 +226,7 @@ def _run(net: CompactNetwork, data: Encoded) -> str:
         )
         bits = "bits"
     middle = 1 << (8 * net.bias_bytes - 1)
-    taken = "p[0]" if net.bias_bytes == 1 else "p[0] * 256 + p[1]"
+    taken = "p[0]" if net.bias_bytes == 1 else "(int32_t)p[0] * 256 + p[1]"
     begin = f"        p += {net.bias_bytes};\n" + begin
     value = "x[at]"
     if net.n_hidden:
