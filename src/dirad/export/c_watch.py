@@ -184,10 +184,12 @@ static inline int {name}_watch_is_new(const {name}_watch *w)
 /* End the batch: begin the next one. */
 static inline void {name}_watch_next({name}_watch *w)
 {
-    const {name}_watch empty = { 0 };
-    const uint32_t batches = w->batches + 1;
-    *w = empty;
-    w->batches = batches;
+    for (int model = 0; model < {NAME}_N_MODELS; model++)
+        w->total[model] = 0;
+    for (unsigned row = 0; row < {n_rows}; row++)
+        w->count[row] = 0;
+    w->n = 0;
+    w->batches++;
 }
 """
 
