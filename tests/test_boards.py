@@ -5,6 +5,9 @@ import pytest
 
 from c_models import KINDS, STRICT, in_c, inputs, model, ranges
 from dirad.export import c_size
+from dirad.export.exported import exported
+from dirad.export.fixed_point import fixed_program
+from dirad.export.fixed_run import whole_inputs
 from experiments.boards import BOARDS, host_answers, measure
 
 N_QUICK, N_ALL = 300, 10_000
@@ -124,3 +127,48 @@ def test_wider_weights_need_what_is_said(kind):
         flash.append(measure(board, own.whole_source, X, own.answer, files=own.files).flash)
         said.append(c_size(model(kind), fixed=ranges(kind, bits)).flash)
     assert flash[1] - flash[0] == pytest.approx(said[1] - said[0], abs=8)  # alignment
+
+
+# ------------------------------------------------------------------ classes without probabilities
+
+_CLASS_AND_SHARES = """#include "model.h"
+void answer(const void *x, void *out);
+void answer(const void *x, void *out)
+{
+    *(int32_t *)out = model_predict_class((const int32_t *)x);
+    model_predict((const int32_t *)x, (int32_t *)out + 1);
+}
+"""
+
+
+def near_ties(classify, X):
+    """Whole inputs between samples of different classes, bisected until they are neighbours."""
+    own = classify(X)
+    changes = np.flatnonzero(own[1:] != own[:-1])
+    low, high, first, found = X[changes], X[changes + 1], own[changes], []
+    for _ in range(31):
+        middle = (low + high) >> 1
+        same = (classify(middle) == first)[:, None]
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+        found += [low, middle, high]
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+@pytest.mark.parametrize("kind", ["softmax", "binary"])
+def test_classes_told_by_sums_are_those_of_the_highest_probability(kind, bits):
+    own = in_c(kind, bits)
+    assert "told by sums" in own.files["model.h"]
+    answer = (1 + own.answer[0], np.int32)
+
+    def answers(X):
+        return host_answers(_CLASS_AND_SHARES, X.astype(np.int32), answer, files=own.files)
+
+    program = exported(model(kind)).members[0].program
+    X = whole_inputs(fixed_program(program, ranges(kind, bits)).inputs, floats(kind, 400))
+    X = np.concatenate([X, near_ties(lambda X: answers(X)[:, 0], X)])
+    found = answers(X)
+    assert len(np.unique(found[:, 0])) == found.shape[1] - 1
+    assert np.array_equal(found[:, 0], found[:, 1:].argmax(axis=1))
+    best_two = np.sort(found[:, 1:], axis=1)[:, -2:]
+    assert (np.diff(best_two) < 64).any()  # nearly tied

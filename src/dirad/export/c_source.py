@@ -108,6 +108,7 @@ class Parts(NamedTuple):
     copies: tuple[Sequence[str], ...]  # for each program, expressions of its outputs
     watch_tables: tuple[ConstantTable, ...] = ()  # of the batch test alone
     system: str = ""  # source of routing and novelty, of a PREVAL system
+    chooses: str = ""  # source of the function that chooses a class, if it needs no probabilities
 
     def named(self, name: str) -> "Parts":
         """Return the same with the name inserted."""
@@ -120,6 +121,7 @@ class Parts(NamedTuple):
             macros=tuple((key, put(value)) for key, value in self.macros),
             functions=put(self.functions),
             system=put(self.system),
+            chooses=put(self.chooses),
             copies=tuple([put(copy) for copy in own] for own in self.copies),
         )
 
@@ -184,7 +186,7 @@ def header(whole: Exported, parts: Parts, name: str) -> str:
     remarks = [*map(comment, parts.remarks), *_network(whole.equations)]
     answers = parts.system if whole.scored else _only(whole, parts, text_of)
     if whole.classes is not None:
-        answers += _CLASS.format(**text_of)
+        answers += parts.chooses or _CLASS.format(**text_of)
     return _FRAME.format(
         title=comment(whole.title),
         flash=size.flash,
