@@ -23,6 +23,8 @@ from dirad.export.compact.flash import estimated_flash, flash, has_compiler
 from dirad.export.compact.form import CompactNetwork, Weights, bounds, check_bounds
 from dirad.export.compact.refit import Lesson, Trainer, _delta, refit
 from dirad.export.compact.scaling import Storage, scaled
+from dirad.export.compact.straight import straight_bytes
+from experiments.boards import BOARDS, measure
 from exported_models import model, xor
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is missing")
@@ -80,9 +82,11 @@ def edges_of(net: CompactNetwork) -> list[tuple[int, int, int]]:
     return list(zip(net.row.tolist(), net.source.tolist(), net.weight.tolist(), strict=True))
 
 
-def in_c(net: CompactNetwork, x: NDArray[np.uint8], folder: Path) -> NDArray[np.int32]:
+def in_c(
+    net: CompactNetwork, x: NDArray[np.uint8], folder: Path, *, fast: bool = False
+) -> NDArray[np.int32]:
     """The outputs of the C on this machine, with sanitizers."""
-    (folder / "main.c").write_text(compact_source(net) + MAIN)
+    (folder / "main.c").write_text(compact_source(net, fast=fast) + MAIN)
     subprocess.run(["gcc", *STRICT, *TRAPS, "main.c", "-o", "main"], cwd=folder, check=True)
     run = subprocess.run([folder / "main"], input=x.tobytes(), capture_output=True, check=True)
     return np.frombuffer(run.stdout, np.int32).reshape(len(x), net.n_outputs)
@@ -105,12 +109,42 @@ def test_edges_are_read_back(formats, density):
 
 
 @needs_gcc
+@pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("storage", range(len(STORAGES)))
-def test_c_equals_python_bit_for_bit(storage, tmp_path):
+def test_c_equals_python_bit_for_bit(storage, fast, tmp_path):
     net = random_net(storage, FORMATS[storage], n_hidden=(0, 3, 6)[storage % 3])
     net = replace(net, bias_bytes=STORAGES[storage].bias_bytes)
     x = random_bytes(10_000, net)
-    assert np.array_equal(in_c(net, x, tmp_path), evaluate(net, x))
+    assert np.array_equal(in_c(net, x, tmp_path, fast=fast), evaluate(net, x))
+
+
+@needs_gcc
+@pytest.mark.parametrize("density", [0.0, 0.05])
+def test_straight_lines_of_rows_without_edges(density, tmp_path):
+    for seed in range(4):
+        net = random_net(seed, FORMATS[7], 5, 4, density=density)
+        net = replace(net, weight=np.where(net.weight % 5 == 0, 0, net.weight))
+        x = random_bytes(200, net)
+        assert np.array_equal(in_c(net, x, tmp_path, fast=True), evaluate(net, x))
+
+
+@needs_arm
+def test_straight_lines_take_a_fraction_of_the_instructions():
+    board = BOARDS["m0"]
+    if board.missing:
+        pytest.skip(f"missing: {', '.join(board.missing)}")
+    call = (
+        "void answer(const void *x, void *out);\n"
+        "void answer(const void *x, void *out) { model_predict(x, out); }\n"
+    )
+    net = random_net(3, FORMATS[1], 196, 6, density=0.1)
+    x = random_bytes(20, net)
+    table, lines = (
+        measure(board, compact_source(net, fast=fast) + call, x, (3, np.int32))
+        for fast in (False, True)
+    )
+    assert np.array_equal(table.answers, lines.answers)
+    assert lines.instructions < table.instructions / 5
 
 
 def test_bounds_hold_and_are_checked():
@@ -197,6 +231,10 @@ def test_the_bytes_are_kept_and_edges_pruned():
         assert found.flash <= most
         assert found.after > 0.9
     assert sizes[262].net.n_edges < sizes[512].net.n_edges <= own.n_edges_
+    fast = to_compact(own, 250, X, y, storages=STORAGES[1:3], fast=True)
+    assert fast.flash == flash(fast.net, fast=True) <= 250
+    assert fast.net.n_edges < own.n_edges_
+    assert fast.after > 0.9
 
 
 def test_the_same_twice():
@@ -235,6 +273,9 @@ def test_the_estimate_of_flash_is_near_and_not_below(storage, n_hidden):
     )
     for one in (net, replace(net, classes=None)):
         assert 0 <= estimated_flash(one) - flash(one) <= 80
+    for one in (net, replace(random_net(1, FORMATS[storage], n_hidden=n_hidden), classes=None)):
+        measured = flash(one, fast=True)
+        assert 0 <= straight_bytes(one) - measured <= 110 + 0.5 * measured
 
 
 @needs_gcc
@@ -330,14 +371,15 @@ int main(void)
     shutil.which("avr-gcc") is None or shutil.which("qemu-system-avr") is None,
     reason="avr-gcc or qemu-system-avr is missing",
 )
+@pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("storage", [2, 4, 6, 7])
-def test_where_int_has_16_bits(storage, tmp_path):
-    net = random_net(storage, FORMATS[storage], n_hidden=3)
+def test_where_int_has_16_bits(storage, fast, tmp_path):
+    net = random_net(storage, FORMATS[storage], 300, n_hidden=3, density=0.5)
     bias = np.where(net.bias < 0, net.bias, 32000)  # stored as 64,768 and more
     net = replace(net, bias_bytes=2, bias=bias)
-    x = random_bytes(8, net)[-1:]
+    x = np.maximum(random_bytes(8, net)[-1:], 200)
     main = _ON_AVR.format(x=", ".join(map(str, x[0])))
-    (tmp_path / "main.c").write_text(compact_source(net) + main)
+    (tmp_path / "main.c").write_text(compact_source(net, fast=fast) + main)
     build = ["avr-gcc", "-mmcu=atmega2560", "-std=c99", "-Os", "main.c", "-o", "main.elf"]
     subprocess.run(build, cwd=tmp_path, check=True)
     emulate = ["qemu-system-avr", "-M", "mega2560", "-bios", "main.elf", "-display", "none"]
@@ -363,7 +405,7 @@ def test_no_budget_is_exceeded(monkeypatch):
     real = budget.flash
     monkeypatch.setattr(budget, "has_compiler", lambda: True)
     monkeypatch.setattr(
-        budget, "flash", lambda net: real(net) + int(0.8 * (own.n_edges_ - net.n_edges))
+        budget, "flash", lambda net, fast=False: real(net) + int(0.8 * (own.n_edges_ - net.n_edges))
     )
     monkeypatch.setattr(budget, "LEAST_STEPS", 10)
     monkeypatch.setattr(budget, "EPOCHS", 0.0)
@@ -371,7 +413,7 @@ def test_no_budget_is_exceeded(monkeypatch):
         found = to_compact(own, most, X, y, storages=STORAGES[1:2])
         assert found.flash <= most
         assert found.net.n_edges > 0
-    monkeypatch.setattr(budget, "flash", lambda net: 500 - net.n_edges)
+    monkeypatch.setattr(budget, "flash", lambda net, fast=False: 500 - net.n_edges)
     with pytest.raises(TooSmall, match=r"450 bytes are too few: without any edge it takes 500"):
         to_compact(own, 450, X, y, storages=STORAGES[1:2])
 

@@ -50,9 +50,21 @@ def test_a_fit_for_bytes_is_exported_as_it_was_stored(dirad, folder):
     assert table in (folder / "a.h").read_text()
 
 
+def test_fast_code_keeps_the_bytes(dirad, folder):
+    dirad("fit", "iris.csv", "--target", "kind", "--max-bytes", 300, "-o", "small.dirad")
+    export = ("export", "small.dirad", "--to", "c", "-o", "fast.h", "--json")
+    for most in (300, 2000):
+        more = ("--data", "iris.csv") if most == 300 else ()
+        code, out, _ = dirad(*export, "--bytes", most, "--fast", *more)
+        assert code == 0
+        assert json.loads(out)["Export"]["flash, bytes"] <= most
+        assert "model_bytes" not in (folder / "fast.h").read_text()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (["--fast"], "--fast is for --bytes"),
         (["--bytes", 400, "--fixed", 16], "leave --fixed out"),
         (["--data", "iris.csv"], "--data is for --bytes"),
         (["--bytes", 60], "60 bytes are too few"),

@@ -65,6 +65,9 @@ class COptions:
     bytes: PositiveInt | None = None
     """In C: flash that model and code may take on a Cortex-M0. Weights are stored in few bits, and
     edges removed where need be. Inputs are bytes."""
+    fast: Flag = False
+    """With --bytes: straight-line code in place of a table and a loop. It takes about a tenth of
+    the instructions, and several times as many bytes for an edge, so that fewer edges fit."""
     data: Path | None = None
     """With --bytes: rows to which the weights are adapted, best those that the model was fitted to
     [default: the network is rounded as it is]."""
@@ -147,7 +150,7 @@ def export(
     _check_number(found.model, to, number)
     _check_novelty(found.model, to, novelty)
     if c.bytes is not None:
-        wanted = CompactC(c.bytes, c.name or "model", c.low, c.high, c.data, reading)
+        wanted = CompactC(c.bytes, c.name or "model", c.low, c.high, c.data, c.fast, reading)
         content, facts, note = wanted.export(found, model, talk)
     else:
         content, facts = _exported(found, model, to, number, c, novelty)
@@ -284,7 +287,7 @@ def _check_c_options(model: Any, to: Format, c: COptions) -> None:
                 raise Usage(f"{option} is for C, not for {to}")
     if c.name is not None and not is_name(c.name):
         raise Usage(f"--name: must be {NAMES}, not {c.name!r}")
-    check_bytes(c.bytes, c.fixed, c.data, learn=c.learn)
+    check_bytes(c.bytes, c.fixed, c.data, learn=c.learn, fast=c.fast)
     for option, value in (("--low", c.low), ("--high", c.high)):
         if value is not None and c.fixed is None and c.bytes is None:
             raise Usage(

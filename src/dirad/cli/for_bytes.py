@@ -16,8 +16,12 @@ COMPACT = "compact network"  # where the provenance of a model file holds it
 MAX_BYTES = "max bytes"
 
 
-def check_bytes(most: int | None, fixed: int | None, data: Path | None, *, learn: bool) -> None:
+def check_bytes(
+    most: int | None, fixed: int | None, data: Path | None, *, learn: bool, fast: bool
+) -> None:
     """Refuse options that contradict `--bytes`."""
+    if fast and most is None:
+        raise Usage("--fast is for --bytes: in other C, sums are loops over tables")
     if most is not None and learn:
         raise Usage("--learn is for numbers in float: weights of few bits (--bytes) do not adapt")
     if most is not None and fixed is not None:
@@ -35,6 +39,7 @@ class CompactC:
     low: float | None
     high: float | None
     data: Path | None
+    fast: bool
     reading: Reading
 
     def export(
@@ -45,7 +50,7 @@ class CompactC:
 
         try:
             made = self._stored(found, path) or self._searched(found, path, talk)
-            source = compact_source(made.net, self.name)
+            source = compact_source(made.net, self.name, fast=self.fast)
         except (ValueError, TypeError) as error:
             raise Usage(f"--bytes {self.max_bytes}: {error}") from None
         return source.encode(), facts(made), flash_note(made)
@@ -61,14 +66,17 @@ class CompactC:
         if known is None or found.provenance.get(MAX_BYTES) != self.max_bytes:
             return None
         if any(one is not None for one in others):
-            return None
+            return None  # others than those it was made for
         names = tuple(encoder_of(found, path).feature_names)
         classes = getattr(found.model, "classes_", None)
         labels = None if classes is None else tuple(classes.tolist())
         net = from_json(known, labels, names)
         if net.n_inputs != found.model.n_features_in_ or not _answers_all(net, labels):
             raise ValueError("the stored compact network is that of another model")
-        return Compacted(net, flash(net), has_compiler(), None, None)
+        size = flash(net, fast=self.fast)
+        if size > self.max_bytes:  # straight-line code is larger than the table
+            return None
+        return Compacted(net, size, has_compiler(), None, None)
 
     def _searched(self, found: "ModelFile", path: Path, talk: Output) -> "Compacted":
         from dirad.export.compact import to_compact
@@ -87,7 +95,7 @@ class CompactC:
                 target = encoder_of(found, path).target.name
                 raise Usage(f"--data {self.data}: it has no column {target!r} to adapt to")
         with spinner(talk, f"searching for {self.max_bytes} bytes"):
-            return to_compact(found.model, self.max_bytes, X, y, low=low, high=high)
+            return to_compact(found.model, self.max_bytes, X, y, low=low, high=high, fast=self.fast)
 
 
 def _answers_all(net: Any, labels: tuple[Any, ...] | None) -> bool:

@@ -1,4 +1,4 @@
-"""A compact network as one C99 header: a table of bytes, and a loop that walks it."""
+"""A compact network as one C99 header: a table of bytes and a loop, or straight-line code."""
 
 from dirad.export.c_source import check_name, comment, real, text
 from dirad.export.compact.encode import Encoded, encoded
@@ -15,14 +15,17 @@ from dirad.export.compact.form import (
     check_ranges,
     in_float,
 )
+from dirad.export.compact.straight import straight_lines
 
 BYTES_PER_LINE = 20
+NEEDS = "Flash: {flash} bytes of constants, and the code. RAM: {ram} bytes, on the stack."
+FAST = "Constants are part of the code, which has no loop. RAM: on the stack."
 NAMED_INPUTS = 8  # that the comment at the top lists
 
 _FRAME = """/* {title}.
  *
  * Made by dirad. C99, integers of 32 bits, no library, no memory but the stack.
- * Flash: {flash} bytes of constants, and the code. RAM: {ram} bytes, on the stack.
+ * {needs}
  * Inputs are bytes: {name}_input(i, value) makes one of a number.{inputs}
  * Right shifts of negative numbers must keep the sign, as with every common compiler.
  */
@@ -34,14 +37,16 @@ _FRAME = """/* {title}.
 #define {NAME}_N_INPUTS {n_inputs}
 #define {NAME}_N_OUTPUTS {n_outputs}
 {macros}
-static const uint8_t {name}_bytes[{n_bytes}] = {{
-{table}
-}};
-
 {run}
 {answer}
 {input}
 #endif
+"""
+
+_TABLE = """static const uint8_t {{name}}_bytes[{n_bytes}] = {{
+{table}
+}};
+
 """
 
 _RUN = """/* {what} */
@@ -121,8 +126,10 @@ static inline uint8_t {name}_input(int i, float value)
 """
 
 
-def compact_source(net: CompactNetwork, name: str = "model") -> str:
-    """Return the header.
+def compact_source(net: CompactNetwork, name: str = "model", *, fast: bool = False) -> str:
+    """Return the header: a table of bytes and a loop, or if `fast` a statement per sum.
+
+    The second takes several times as many bytes and a fraction of the instructions.
 
     It defines ``<name>_predict(x, out)``, which writes the output rows for bytes x, and for
     classifiers ``<name>_predict_class(x)``, for regressors ``<name>_value(i, out)``.
@@ -130,24 +137,27 @@ def compact_source(net: CompactNetwork, name: str = "model") -> str:
     check_name(name)
     check_bounds(net)
     check_ranges(net.low, net.high)
-    data = encoded(net)
+    if fast:
+        needs, run = FAST, straight_lines(net)
+    else:
+        data = encoded(net)
+        n_bytes = len(data.stream)
+        needs = NEEDS.format(flash=n_bytes, ram=_ram(net))
+        run = _TABLE.format(n_bytes=n_bytes, table=_table(data.stream)) + _run(net, data)
 
     def named(source: str) -> str:
         return source.replace("{name}", name).replace("{NAME}", name.upper())
 
     return _FRAME.format(
         title=_title(net),
-        flash=len(data.stream),
-        ram=_ram(net),
+        needs=needs,
         inputs=_named_inputs(net),
         name=name,
         NAME=name.upper(),
         n_inputs=net.n_inputs,
         n_outputs=net.n_outputs,
         macros=_macros(net, name),
-        n_bytes=len(data.stream),
-        table=_table(data.stream),
-        run=named(_run(net, data)),
+        run=named(run),
         answer=named(_VALUE if net.classes is None else _class(net)),
         input=named(_INPUT),
     )
