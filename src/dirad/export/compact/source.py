@@ -243,7 +243,7 @@ def _run(net: CompactNetwork, data: Encoded) -> str:
         value = "at < {NAME}_N_INPUTS ? x[at] : node[at - {NAME}_N_INPUTS]"
     parts = {
         "{what}": what,
-        "{nodes}": f"    int16_t node[{net.n_hidden}];\n" if net.n_hidden else "",
+        "{nodes}": _nodes(net.n_hidden),
         "{first}": str(data.first[0] if net.n_hidden else data.first[1]),
         "{before}": before,
         "{rows}": str(net.n_rows),
@@ -264,6 +264,11 @@ def _run(net: CompactNetwork, data: Encoded) -> str:
     for key, part in parts.items():
         source = source.replace(key, part)
     return source
+
+
+def _nodes(n: int) -> str:
+    """Return the declaration; of a single node, compilers cannot see that it is written first."""
+    return f"    int16_t node[{n}]{' = { 0 }' if n == 1 else ''};\n" if n else ""
 
 
 def _edge(net: CompactNetwork, bits: str, value: str) -> str:
