@@ -20,7 +20,7 @@ import argparse
 import re
 import sys
 import warnings
-from copy import copy, deepcopy
+from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +42,7 @@ from dirad.export.compact.budget import STORAGES
 from dirad.export.compact.growing import fit_compact
 from experiments.boards import BOARDS, host_answers, measure
 from experiments.device.digits import OUR_STORAGE
+from experiments.device.trees import with_whole_thresholds
 from experiments.pairs import mnist
 
 SHOWN = ("m0", "m3", "m4", "m4f")
@@ -136,15 +137,8 @@ def forest(data: Dataset, wanted: float) -> Model:
 
 
 def by_emlearn(made: Any) -> str:
-    """Return a forest or a tree in C, for inputs of 16 bits.
-
-    emlearn rounds a threshold t and writes x < t for scikit-learn's x <= t. For whole numbers, the
-    same is x < floor(t) + 1; without that it would lose up to a hundredth of accuracy here.
-    """
-    made = deepcopy(made)
-    for one in getattr(made, "estimators_", [made]):
-        inner = one.tree_.feature >= 0
-        one.tree_.threshold[inner] = np.floor(one.tree_.threshold[inner]) + 1.0
+    """Return a forest or a tree in C, for inputs of 16 bits."""
+    made = with_whole_thresholds(made)
     with np.errstate(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import emlearn  # makes errors of NumPy's warnings, for everyone
