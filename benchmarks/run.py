@@ -1,7 +1,7 @@
 """All benchmarks: `python benchmarks/run.py [PART ...]`; without an argument all of them.
 
-Parts: speed, roofline, timeline, model, continual, size, boards, serve, sizing. Speeds are ratios
-of things measured in turns within one run, on whatever machine this is.
+Parts: speed, roofline, timeline, model, continual, drift, size, boards, serve, sizing. Speeds are
+ratios of things measured in turns within one run, on whatever machine this is.
 """
 
 import sys
@@ -9,7 +9,8 @@ import sys
 from rich.console import Console
 
 PARTS = (
-    "speed", "roofline", "timeline", "model", "continual", "size", "boards", "serve", "sizing"
+    "speed", "roofline", "timeline", "model", "continual", "drift", "size", "boards", "serve",
+    "sizing",
 )  # fmt: skip
 
 
@@ -42,6 +43,10 @@ def main(arguments: list[str]) -> int:
         from continual import continual_table
 
         kept &= continual_table(console)
+    if "drift" in wanted:
+        from friedman_drift import drift_table
+
+        kept &= drift_table(console)
     if "size" in wanted:
         from export_size import main as export_sizes
 

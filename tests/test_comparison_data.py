@@ -158,6 +158,9 @@ def test_what_tables_say_of_a_data_set(many):
     brief = Result(plan.BRIEF[2], 0, "ours (default)", [[0.5] * 5] * 5)
     full = Result(standard("cifar-10"), 0, "ours (default)", [[0.5] * 5] * 5)
     assert brief.scenario.per_task == full.scenario.per_task  # yet in different tables
+    ended = replace(brief, before_finish=0.4)
+    assert tables.accuracy_table([ended]).rows[0]["before finish"] == "0.400"
+    assert tables.accuracy_table([brief]).rows[0]["before finish"] == "–"
     titles = [table.title for table in tables.sections([brief, full])]
     assert "CIFAR-10, 1,280 features: five tasks" in titles
     assert "Tasks that are seen briefly" in titles

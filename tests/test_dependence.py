@@ -12,6 +12,7 @@ from dirad.preval.calibration import calibrate
 from dirad.preval.dependence import Memory, autocorrelation_time, trend_time
 from dirad.preval.duplicates import rival_of
 from dirad.preval.settings import PRESETS
+from dirad.preval.system import System
 from dirad.storage.model_file import packed
 
 DEFAULT = PRESETS["default"]
@@ -115,6 +116,28 @@ def test_a_burst_is_no_task_and_what_lasts_is():
     assert [report.kind for report in model.reports_[6:8]] == ["undecided", "new"]
     assert (model.route(X[1400:]) == 1).mean() > 0.99
     assert model.score(X[1400:], y[1400:]) > 0.95
+
+
+def test_a_batch_is_tested_with_those_before_it_alone(monkeypatch):
+    """Not with itself, also when it was undecided."""
+    tested = []
+    plain = System._decide_with
+
+    def recorded(self, recent, batch, *rest, **options):
+        tested.append(([X.tobytes() for X, _ in recent], batch.X.tobytes()))
+        return plain(self, recent, batch, *rest, **options)
+
+    monkeypatch.setattr(System, "_decide_with", recorded)
+    monkeypatch.setattr(Memory, "batches_to_test", lambda self, size: 3)
+    X = np.random.default_rng(0).normal(size=(9000, 5))
+    X[6350:6399] *= 10.0
+    batches = [part.tobytes() for part in np.split(X, 45)]
+    model = PREVALClassifier(random_state=0).partial_fit(X, by_a_line(X))
+    assert "undecided" in {report.kind for report in model.reports_}
+    assert max(len(recent) for recent, _ in tested) == 2
+    for recent, own in tested:
+        at = batches.index(own)
+        assert recent == batches[at - len(recent) : at]
 
 
 def test_nothing_is_lost_while_a_batch_is_undecided(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dirad import inference
 from dirad.core import compilation
-from dirad.inference import Builder, evaluate, plain, weighted
+from dirad.inference import Builder, Signals, evaluate, plain, weighted
 from dirad.preval.joint_evaluation import JointEvaluation
 from dirad.preval.settings import PRESETS
 from dirad.preval.system import System
@@ -113,6 +113,22 @@ def test_programs_side_by_side_give_the_same_bits(kinds, n):
         for name, own in evaluate(program, X).items():
             assert np.array_equal(found[result_name(name, i)], own)
     assert sum(len(group.steps) > 0 for group in joint.groups) <= 9
+
+
+@pytest.mark.parametrize("other", [0, 1, 2])
+def test_a_pooling_may_take_values_of_several_steps(other):
+    """Side by side with another program, these are no longer one after the other."""
+    builder = Builder(N_INPUTS)
+    first = builder.block(Transfer.LOGISTIC, builder.inputs.sums)
+    second = builder.block(Transfer.LOGISTIC, first.take(np.array([1, 3])).sums)
+    run = Signals(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
+    pooled = builder.pooling(Transfer.SOFTMAX, run.take(np.arange(4, 8)))
+    programs = [builder.program({OUTPUTS: pooled}), squares_program(other, extra=other > 1)]
+    X = np.random.default_rng(0).normal(size=(20, N_INPUTS))
+    for order in (programs, programs[::-1]):
+        found = evaluate(side_by_side(order), X)
+        for i, program in enumerate(order):
+            assert np.array_equal(found[result_name(OUTPUTS, i)], evaluate(program, X)[OUTPUTS])
 
 
 def test_much_work_is_worth_loading_numba(monkeypatch):

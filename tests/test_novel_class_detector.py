@@ -39,6 +39,21 @@ def test_where_nothing_is_new_little_is_called_new():
     assert detector.is_new(known_samples(2000, 99)[0]).mean() < 0.08
 
 
+@pytest.mark.parametrize(("held_out", "rate"), [(100, 0.05), (19, 0.05), (18, 0.05), (9, 0.5)])
+def test_the_promised_share_holds_with_few_held_out_samples(held_out, rate, monkeypatch):
+    """Of n + 1 samples that can be exchanged, at most the promised share is called new."""
+    evidence = 1.0 + np.random.default_rng(0).permutation(held_out + 1).astype(float)
+    monkeypatch.setattr(NovelClassDetector, "_evidence", lambda self, Z: Z[:, 0])
+    detector = NovelClassDetector(false_new=rate).fit(*known_samples(200, 0))
+    detector.new_ = detector.densities_
+    detector.offset_, detector.scale_ = np.zeros(3), np.ones(3)
+    called = 0
+    for left_out in range(held_out + 1):
+        detector.held_out_ = np.repeat(np.delete(evidence, left_out)[:, None], 3, axis=1)
+        called += detector.is_new(np.full((1, 3), evidence[left_out])).sum()
+    assert called == int((held_out + 1) * rate)
+
+
 def test_densities_are_those_of_scipy():
     rng = np.random.default_rng(0)
     X, mean = rng.normal(size=(20, 3)), rng.normal(size=(2, 3))

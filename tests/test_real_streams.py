@@ -427,9 +427,12 @@ def test_activities_without_labels():
     assert found.at_end > 0.95
     clusters = activity.cluster(X, y, 0, 0)
     assert clusters.at_end == pytest.approx(1.0)
-    rows = activity.section([found, clusters]).rows
-    assert [row["method"] for row in rows] == [ours.PREVAL, activity.CLUSTERING]
-    assert rows[1]["NMI at once"] == "–"
+    tracked = activity.track(X, y, 1, 0)
+    assert tracked.at_end > 0.95
+    assert tracked.at_once > 0.7
+    rows = activity.section([found, tracked, clusters]).rows
+    assert [row["method"] for row in rows] == [ours.PREVAL, activity.TRACKER, activity.CLUSTERING]
+    assert rows[2]["NMI at once"] == "–"
 
 
 def test_the_protocol_of_novel_classes():
@@ -530,6 +533,7 @@ def test_tables_of_dependence():
     assert (alarms[0]["streams"], alarms[0]["with a second model"]) == (3, 1)
     assert (changes[0]["found"], changes[0]["median delay (batches)"]) == (1, 2.0)
     assert changes[0]["cause named"] == "1 of 1"
+    assert changes[0]["alarm before"] == 1
 
 
 # ------------------------------------------------------------------ early changes

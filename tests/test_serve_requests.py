@@ -173,11 +173,11 @@ def test_predictions_say_what_why_and_by_which_model(client, taught):
     assert len(found["novelty"]) == len(rows)
     assert found["known"][-1] is False
     assert "explanation" not in found
-    asked = client.post(f"{taught}/predict?explain=true", json={"rows": [[50.0, 0.0]] * 20})
+    asked = client.post(f"{taught}/predict?explain=true", json={"rows": [[50.0, 0.0]] * 60})
     why = asked.json()["explanation"]
     assert why["kind"] == "new inputs"
     assert why["inputs"][0]["name"] == "u"
-    same = client.post(f"{taught}/predict", json={"rows": [[50.0, 0.0]] * 20, "explain": True})
+    same = client.post(f"{taught}/predict", json={"rows": [[50.0, 0.0]] * 60, "explain": True})
     assert same.json()["explanation"] == why
 
 

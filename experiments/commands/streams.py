@@ -22,6 +22,7 @@ def streams(
     parts: str = "all",
     streams: str = "all",
     methods: str = "all",
+    changes: str = "all",
     samples: PositiveInt = 100_000,
     seeds: PositiveInt = 1,
     common: Common = DEFAULTS,
@@ -60,10 +61,11 @@ def streams(
     python -m experiments streams --parts scores --streams weather  # minutes
     python -m experiments streams --parts scores --streams cover --samples 40000
     python -m experiments streams --parts novel --seeds 20          # minutes
-    python -m experiments streams --parts dependence --seeds 100    # an hour
+    python -m experiments streams --parts dependence --changes none --seeds 100  # an hour
+    python -m experiments streams --parts dependence --seeds 20     # an hour
     python -m experiments streams --parts early --seeds 3           # minutes
     python -m experiments streams --parts drift --seeds 10          # minutes
-    python -m experiments streams --parts cost                      # half an hour
+    python -m experiments streams --parts cost                      # minutes
     python -m experiments streams --parts detectors --seeds 3       # minutes
     python -m experiments streams                                   # hours
     ```
@@ -77,6 +79,9 @@ def streams(
     methods
         Of no change, majority or mean, Hoeffding adaptive tree, adaptive random forest,
         leveraging bagging, boosting on a window, PREVAL; of the part `scores`.
+    changes
+        Of none, moved input, wider input, new inputs, new rule, new class; of the part
+        `dependence`.
     samples
         The first so many of each stream. Forest cover has 581,012, the others at most 105,000.
     seeds
@@ -92,7 +97,7 @@ def streams(
         (SCORES, lambda: _scores(streams, methods, samples, numbers, path, common)),
         (ACTIVITY, lambda: _activity(samples, numbers, path, common)),
         (NOVEL, lambda: _novel(seeds, path, common)),
-        (DEPENDENCE, lambda: _dependence(numbers, path, common)),
+        (DEPENDENCE, lambda: _dependence(changes, numbers, path, common)),
         (EARLY, lambda: _early(numbers, path, common)),
         (DRIFT, lambda: _drift(numbers, path, common)),
         (COST, lambda: _cost(numbers, path, common)),
@@ -103,6 +108,7 @@ def streams(
             sections += found
             runs += made
     options: dict[str, Any] = {"parts": parts, "streams": streams, "methods": methods}
+    options |= {"changes": changes}
     options |= {"samples": samples, "seeds": seeds, "seed": common.seed}
     variant = "" if parts == "all" else "-".join(chosen)
     outcome = Outcome("streams", options, "Real streams", sections, runs, variant=variant)
@@ -138,7 +144,7 @@ def _activity(
     from experiments.streams import activity, data
 
     data.check([data.ACTIVITY], samples)
-    jobs = [(size, seed, samples) for size in (*activity.BATCH_SIZES, 0) for seed in seeds]
+    jobs = [(size, seed, samples) for size in (*activity.BATCH_SIZES, 1, 0) for seed in seeds]
     runs = _runs_of(activity, jobs, path, common, "activities")
     return [activity.section(runs)], runs
 
@@ -153,12 +159,17 @@ def _novel(n_seeds: int, path: Path, common: Common) -> tuple[list[Section], lis
     return [novel_classes.section(runs)], runs
 
 
-def _dependence(seeds: range, path: Path, common: Common) -> tuple[list[Section], list[Any]]:
+def _dependence(
+    changes: str, seeds: range, path: Path, common: Common
+) -> tuple[list[Section], list[Any]]:
     """Return the tables and the runs of streams whose samples depend on those before."""
     from experiments.streams import dependence
 
-    kinds, changes = dependence.KINDS, dependence.CHANGES
-    jobs = [(kind, change, seed) for kind in kinds for change in changes for seed in seeds]
+    known = dependence.CHANGES
+    chosen = known if changes == "all" else read_names(changes, known, "--changes")
+    jobs = [
+        (kind, change, seed) for kind in dependence.KINDS for change in chosen for seed in seeds
+    ]
     runs = _runs_of(dependence, jobs, path, common, "dependence")
     return dependence.sections(runs), runs
 

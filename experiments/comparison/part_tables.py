@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dirad.preval.settings import PRESETS
 from dirad.report.tables import Section
-from dirad.streams.averages import mean, standard_error
+from dirad.streams.averages import mean, spread, standard_error
 from dirad.streams.run import StreamScores
 from dirad.streams.summary import NOTICED, answered, noticed, table
 from experiments.comparison.curves import BLANK, Row, both, detected, mean_bytes
@@ -59,6 +59,7 @@ def samples_table(results: Sequence[Result]) -> Section:
                 "samples of a task": f"{n:,}",
                 "batch": some[0].scenario.batch_size,
                 "final accuracy": both([final_accuracy(one.accuracies) for one in some], digits=4),
+                "before finish": spread((one.before_finish for one in some), 4, BLANK),
                 "less than with most": BLANK if n == counts[-1] else lost,
                 **missed,
                 "false alarms": sum(false_alarms),

@@ -24,6 +24,7 @@ from experiments.comparison.methods import (
 from experiments.comparison.scenario import Scenario, load, unseen
 from experiments.comparison.size import peer_bytes, system_bytes
 from experiments.metrics import (
+    final_accuracy,
     mutual_information,
     novelty_auroc,
     novelty_fpr95,
@@ -44,6 +45,7 @@ class Result:
     order: int
     method: str
     accuracies: list[list[float]] = field(default_factory=list)  # R: after task i, on task j
+    before_finish: float = NAN  # ours: final accuracy when the stream ends, still in training
     opened: list[int] = field(default_factory=list)  # batches at which a task was called new
     models: int = 0
     routed: float = NAN  # share of test samples that reach the model of their own task
@@ -81,6 +83,7 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
         driven = Driven(n_inputs, scenario.n_classes, order)
     start = time.perf_counter()
     R, R_driven, novelty, testing, beside = [], [], (NAN, NAN), 0.0, 0.0
+    before_finish = NAN
     for task in range(scenario.tasks):
         for batch in np.array_split(np.flatnonzero(stream.task == task), _batches(scenario)):
             X, y = stream.X[batch], stream.y[batch]
@@ -91,6 +94,10 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
                 beside += time.perf_counter() - pause
         end = getattr(learner, "end", None)
         if task == scenario.tasks - 1 and end is not None:
+            if isinstance(learner, Ours):
+                pause = time.perf_counter()
+                before_finish = final_accuracy([accuracies_after(learner, stream, task)])
+                testing += time.perf_counter() - pause
             end()
         pause = time.perf_counter()
         if not isinstance(learner, Watched):
@@ -103,10 +110,10 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
     seconds = time.perf_counter() - start - testing - beside
     route = routing(learner, stream)
     result = Result(
-        scenario, order, method, R, list(getattr(learner, "opened", [])), models_of(learner),
-        *route, *novelty, getattr(learner, "n_stored", 0), bytes_of(learner, scenario, n_inputs),
-        getattr(learner, "n_samples_stored", 0), seconds, p_values(learner, scenario, order),
-        sizes(learner),
+        scenario, order, method, R, before_finish, list(getattr(learner, "opened", [])),
+        models_of(learner), *route, *novelty, getattr(learner, "n_stored", 0),
+        bytes_of(learner, scenario, n_inputs), getattr(learner, "n_samples_stored", 0), seconds,
+        p_values(learner, scenario, order), sizes(learner),
     )  # fmt: skip
     if driven is None:
         return Done([result])
@@ -118,7 +125,7 @@ def run(scenario: Scenario, order: int, method: str, changes: dict[str, Any] | N
                 order,
                 DRIVEN,
                 R_driven,
-                driven.told,
+                opened=driven.told,
                 stored=driven.n_stored,
                 n_bytes=bytes_of(driven, scenario, n_inputs),
                 samples=driven.n_samples_stored,

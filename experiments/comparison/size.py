@@ -41,6 +41,8 @@ def system_bytes(system: ContinualSystem, input_bytes: int = 1) -> int:
     models = system.models
     if isinstance(system, System):  # models may be built on removed ones
         models = with_bases(models).values()
+        total += _recent_samples(system) * (system.n_inputs * input_bytes + 1)
+        total += 0 if system.refinement is None else NUMBER * system.refinement.answers.size
     for model in models:
         total += edge_index_bytes(model.network)
         if isinstance(model.l1, Predictor):
@@ -50,6 +52,14 @@ def system_bytes(system: ContinualSystem, input_bytes: int = 1) -> int:
         if isinstance(model, Learner):
             total += len(model.buffer) * (model.network.n_inputs * input_bytes + 1)
     return total
+
+
+def _recent_samples(system: System) -> int:
+    """Return how many samples are kept outside the models: for tests, and for corrections."""
+    batches = [X for X, _ in system.recent]
+    batches += [] if system.undecided is None else [system.undecided.X]
+    batches += [] if system.refinement is None else [system.refinement.X]
+    return sum(map(len, batches))
 
 
 def l1_index_bytes(l1: Predictor) -> int:

@@ -5,10 +5,12 @@ single one.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dirad.program import Block, Program, Step, renumbered, stacked
+from dirad.program import Block, Pooling, Program, Step, Sums, Transfer, renumbered, stacked
 
 
 def result_name(name: str, number: int) -> str:
@@ -31,7 +33,17 @@ def side_by_side(programs: Sequence[Program]) -> Program:
         # Others may catch up with the one that has most steps left, and share those.
         kind = _kind(max(waiting, key=len)[0])
         chosen = [i for i, left in enumerate(waiting) if left and _kind(left[0]) == kind]
-        found = [renumbered(waiting[i].pop(0), places[i]) for i in chosen]
+        found = []
+        for i in chosen:
+            step = waiting[i].pop(0)
+            if isinstance(step, Pooling) and (np.diff(run := places[i][step.sources]) != 1).any():
+                # Its run goes over several steps, which are apart now: copies of it stand together.
+                steps.append(_copies(run))
+                step = replace(step, start=n_values)
+                n_values += len(run)
+                found.append(step)
+            else:
+                found.append(renumbered(step, places[i]))
         for i, step in zip(chosen, found, strict=True):
             places[i][known[i] : known[i] + step.width] = np.arange(n_values, n_values + step.width)
             known[i] += step.width
@@ -43,6 +55,14 @@ def side_by_side(programs: Sequence[Program]) -> Program:
         for name, own in program.results.items()
     }
     return Program(n_inputs, tuple(steps), results)
+
+
+def _copies(values: NDArray[np.int64]) -> Block:
+    """Return a block that computes some values once more, one after the other."""
+    n = len(values)
+    start = np.arange(n + 1, dtype=np.int32)
+    sums = Sums(start, values.astype(np.int32), np.ones(n), np.zeros(n))
+    return Block(Transfer.LINEAR, sums, None, np.zeros(n))
 
 
 def _kind(step: Step) -> tuple[object, ...]:

@@ -102,13 +102,13 @@ class Common(Output):
     ] = None
     engine: Annotated[
         Literal["local", "ray"],
-        Parameter(help="Who does the runs: this machine, or Ray; results do not depend on it."),
+        Parameter(help="Where runs are made: here, or by Ray; results do not depend on it."),
     ] = "local"
     address: Annotated[
         str | None,
         Parameter(
-            help="Of a Ray cluster, as host:port [default: one is started on this machine]. "
-            "Whoever reaches a port of a cluster can run code there: on trusted networks only."
+            help="A Ray cluster, as host:port [default: one is started on this machine]. Anyone "
+            "who can reach a port of a cluster can run code on it: use trusted networks only."
         ),
     ] = None
     time_limit: Annotated[
@@ -130,7 +130,7 @@ TALKATIVE = Output()
 
 
 class Screen(Console):
-    """A console on which texts of files, such as names, do nothing but stand there."""
+    """A console on which texts from files, such as names, have no effects: they are only shown."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         options["emoji"] = False
@@ -138,14 +138,14 @@ class Screen(Console):
 
 
 class Printer(Screen):
-    """A console that leaves it to the command what a reader who stops reading means."""
+    """A console that leaves a closed pipe to the command."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def stdout() -> Console:
-    """The console for results; wide where nobody's window limits it."""
+    """The console for results; wide if it is not a terminal."""
     console = Printer()
     return console if console.is_terminal else Printer(width=160)
 
@@ -296,9 +296,9 @@ def _performed(arguments: Sequence[str] | None, program: App) -> int:
 
 @contextmanager
 def quiet_warnings(output: Output = TALKATIVE) -> Iterator[None]:
-    """Tell warnings of our own in a line, and no others, neither here nor in other processes.
+    """Print our own warnings in one line each; hide all others, also those of other processes.
 
-    Who asks Python for warnings (`python -W`, PYTHONWARNINGS) gets them as Python tells them.
+    If warnings are asked for (`python -W`, PYTHONWARNINGS), Python prints them as usual.
     """
     if sys.warnoptions:
         yield
@@ -341,7 +341,7 @@ def _refusals() -> tuple[type[Exception], ...]:
 
 
 def _stop_printing() -> None:
-    """Who reads the output has seen enough: what is left goes nowhere, and that is no failure."""
+    """Discard the rest of the output: nobody reads it any more, or it cannot be written."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
 

@@ -37,8 +37,8 @@ NEAR_TIES = (
 LEARNS = "It contains dirad.h, which adapts the parameters."
 USELESS = 0.5  # error of a probability from which an answer says nothing
 L0_ALONE = (
-    "The formula is that of L0 alone. The model's answers also depend on how well each mode of L1 "
-    "predicts the inputs; c, onnx and python compute all of it."
+    "The formula is that of L0 alone. The model's answers also depend on how well each cluster of "
+    "L1 predicts the inputs; c, onnx and python compute all of it."
 )
 NEEDS_OUTPUT = {
     "onnx": "a file: --output model.onnx",
@@ -92,8 +92,8 @@ class NoveltyOptions:
     """For C, ONNX and Python, of a continual model: the share of rows of known tasks that are
     called unknown [default: 0.05]."""
     calibrate: Path | None = None
-    """For C, of a continual model: a data file of known tasks that were not learned from. What is
-    usual is determined anew from its rows, as the exported model computes them."""
+    """For C, of a continual model: a data file with rows of known tasks that were not learned from.
+    They determine the thresholds of novelty, with errors as the exported model computes them."""
 
 
 NO_NOVELTY_OPTIONS = NoveltyOptions()

@@ -76,7 +76,7 @@ class Growth:
     committee: PositiveInt = 1
     """Networks that are grown and averaged: larger, and more accurate where data are noisy."""
     structure: Literal["auto", "compact", "wide"] = "auto"
-    """A compact network, a wide one (larger, often better on noisy tables), or the better."""
+    """A compact network, a wide one (larger, often better on noisy tables); auto compares both."""
     test: Annotated[float | None, Parameter(validator=Number(gte=0, lt=1))] = None
     """Share of the rows that are only used for testing; 0 for none [default: 0.2]."""
     seed: NaturalInt = 0

@@ -40,7 +40,7 @@ class LimitOptions:
     max_requests: Annotated[float, Parameter(validator=Number(gt=0))] = 1000.0
     """Requests per second and token (or address, without tokens)."""
     public_hooks: Annotated[bool, Parameter(negative="")] = False
-    """Let webhooks call public addresses alone, and nothing in the server's own network."""
+    """Let webhooks call only public addresses, and nothing in the server's own network."""
 
 
 LIMITS = LimitOptions()
@@ -61,9 +61,9 @@ def serve(
 ) -> None:
     """Serve streams over HTTP: they learn while they answer, and raise alarms when tasks change.
 
-    Many named streams, each a continual classifier, regressor or detector. What was answered with
-    success is on disk; after a crash, learning goes on where it was. Look at http://127.0.0.1:8000
-    for a live page, and at /docs for all requests.
+    The service holds many named streams, each with a continual classifier, regressor or detector.
+    What was answered with success is on disk; after a crash, learning continues where it was. See
+    http://127.0.0.1:8000 for a live page, and /docs for all requests.
 
     ```
     dirad serve --store plant
@@ -76,7 +76,7 @@ def serve(
     curl -N localhost:8000/streams/pump/events
     ```
 
-    Without tokens the server listens on this machine alone. `dirad token create` makes one.
+    Without tokens, only this machine can reach the server. `dirad token create` makes a token.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ def serve(
         Learning processes [default: one less than there are cores, or with Ray one per core of the
         cluster].
     wait
-        Seconds to wait for a store that another server uses. With many, this server stands by: it
-        takes over when the other one ends.
+        Seconds to wait for a store that another server uses. With a large number, this server is a
+        standby: it takes over when the other one ends.
     engine
         Where streams learn: in processes of this machine, or on the nodes of a Ray cluster (with
         the store in PostgreSQL).

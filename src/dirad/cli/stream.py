@@ -53,8 +53,8 @@ def stream(
 ) -> None:
     """Show a stream whose tasks change unannounced, and how soon the system notices.
 
-    A task is two classes. The system is asked each batch first and taught it then; nobody tells it
-    where a task ends. Kinds of streams:
+    A task is two classes. The system predicts each batch before it learns it, and is not told where
+    a task ends. Kinds of streams:
 
     - abrupt: one task after the other
     - recurring: tasks that come again: A B A C B

@@ -76,7 +76,7 @@ class BrokerOptions:
     client_id: str | None = None
     """The name of the session [default: made from stream and topic]."""
     distinct: Flag = False
-    """No two messages are equal (each has a time, say): one that repeats another is left out."""
+    """Messages differ (each has a time, say): one that equals an earlier one is left out."""
     ca: Path | None = None
     """Certificates to trust with mqtts:// [default: those that the system trusts]."""
 
@@ -100,7 +100,7 @@ def tail(
     """Let a stream of a service learn the rows of a growing CSV file, or the messages of a broker.
 
     Each complete line of a file is learned once, in order, also if this command, the service or the
-    machine is interrupted. Rotation by renaming and by copying and truncating are followed. The
+    machine is interrupted. Files may be rotated by renaming, or by copying and truncating. The
     first line names the columns; those that the stream does not have are left out.
 
     ```

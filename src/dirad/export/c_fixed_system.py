@@ -217,7 +217,7 @@ def fixed_system_parts(whole: Exported, models: Sequence[FixedModel], fixed: Fix
         f", with {NOVELTY} bits behind the point",
     )
     of_watch = watch_tables(whole, LOG)
-    watch = f"#ifdef {{NAME}}_WATCH\n#include <math.h>\n{watch_source(whole, 'int32_t')}#endif\n"
+    watch = f"#ifdef {{NAME}}_WATCH\n{watch_source(whole, 'int32_t')}#endif\n"
     parts = Parts(
         number="int32_t",
         includes=("stdint.h",),

@@ -91,7 +91,7 @@ def change_of_rule(model: Expert, X: NDArray, y: NDArray) -> NDArray[np.float64]
         residual = targets - answers[:, 0]
         centred = Z[:, :-1] - Z[:, :-1].mean(axis=0)
         return np.abs(centred.T @ (residual - residual.mean())) / len(X)
-    # What the model is sure of would hide what changed.
+    # As an offset, the model's answers would hide changes where the model is confident.
     weights = logistic(Z, targets, np.zeros_like(answers), np.zeros((Z.shape[1], answers.shape[1])))
     before = logistic(Z, answers.argmax(axis=1), np.zeros_like(answers), np.zeros_like(weights))
     return np.abs(weights - before)[:-1].max(axis=1)

@@ -106,7 +106,18 @@ def unless_a_burst(new: SomeNew, judgement: Judgement, y: NDArray, *, may_wait: 
         p = min(p, p_of_labels(calibration, scores.of(tail), y[tail], wrong[tail]))
     if p >= MIN_P_VALUE_OF_TAIL:
         return Known(judgement.model.number, new.p)
-    return Undecided(judgement.model.number, new.p) if may_wait else new
+    return Undecided(judgement.model.number, new.p) if may_wait else from_a_step_on(new)
+
+
+def from_a_step_on(new: SomeNew) -> SomeNew:
+    """Return that all samples are new from the place on where most begin to be.
+
+    Sample by sample, some of the known task are unusual by chance, and would be learned as new.
+    """
+    if new.novel.all():
+        return new
+    at, _ = change_point(new.novel.astype(np.float64))
+    return new._replace(novel=np.arange(len(new.novel)) >= at)
 
 
 def tail_of(n: int) -> slice:

@@ -1,4 +1,4 @@
-"""How long a stream remembers: what samples in time order are worth as independent ones.
+"""Dependence between samples in time order: how many independent samples they are worth.
 
 The mean of n samples in time order varies as the mean of n/τ independent ones would. τ is the
 *integrated autocorrelation time*: 1 for independent samples, about (1 + φ)/(1 − φ) for a
@@ -46,7 +46,7 @@ class Memory(NamedTuple):
 def autocorrelation_time(
     X: NDArray, steps: Sequence[int] = (), significance: float = SIGNIFICANCE
 ) -> float:
-    """Return τ of the column of X that remembers longest; 1 if nothing shows dependence.
+    """Return the largest τ of the columns of X; 1 if nothing shows dependence.
 
     The rows of X are in time order. Besides the values, how far they are from their mean is looked
     at: bursts change the spread alone. Steps at the rows named do not count. `significance` is the

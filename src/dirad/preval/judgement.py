@@ -41,6 +41,7 @@ def judge(
     false_alarms: float | None = None,
     *,
     refinement: Refinement | None = None,
+    n_learned: int = 0,
     undecided: tuple[NDArray, NDArray] | None = None,
     may_doubt: bool = True,
     is_long: bool = False,
@@ -49,9 +50,10 @@ def judge(
 
     `false_alarms` is the rate for this batch; by default that of the first batch of a stream. With
     `may_doubt`, what is unusual to a model in training may show instead that samples of its task
-    depend on each other; `undecided` is the batch before, if it was. With `is_long`, there are
-    enough samples to see how long they remember; labels are left out, for a refinement may have
-    learned them.
+    depend on each other; `undecided` holds the batch before if it was undecided. The first
+    `n_learned` samples are recent ones, which that model has learned, or the undecided batch. With
+    `is_long`, there are enough samples to estimate their dependence; labels are left out, because a
+    refinement may have learned them.
     """
     scores = own = model.evaluate(X)
     if refinement is not None:
@@ -67,7 +69,7 @@ def judge(
         calibration = with_memory_of(calibration, scores)
     result = tested(model, calibration, scores, wrong, y, rate)
     if may_doubt and isinstance(model, Learner) and not result.verdict.validated:
-        memory = model.memory_with(X, y, undecided)
+        memory = model.memory_with(X[n_learned:], y[n_learned:], undecided)
         if memory != calibration.memory:
             result = tested(model, calibration._replace(memory=memory), scores, wrong, y, rate)
             in_doubt = calibration.memory.independent or result.verdict.validated
@@ -133,6 +135,7 @@ def judge_all(
     false_alarms: float,
     *,
     refinement: Refinement | None = None,
+    n_learned: int = 0,
     undecided: tuple[NDArray, NDArray] | None = None,
     may_doubt: bool = True,
     is_long: bool = False,
@@ -147,7 +150,8 @@ def judge_all(
     if in_use is not None:
         found[in_use.number] = judge(
             in_use, X, y, false_alarms,
-            refinement=refinement, undecided=undecided, may_doubt=may_doubt, is_long=is_long,
+            refinement=refinement, n_learned=n_learned, undecided=undecided,
+            may_doubt=may_doubt, is_long=is_long,
         )  # fmt: skip
         if found[in_use.number].verdict.validated:
             models = [one for one in models if set(one.classes) == set(in_use.classes)]

@@ -47,6 +47,8 @@ ERROR_STATS_SAMPLES = 300  # held-out samples by which errors of single nodes ar
 SIGNIFICANCE_OF_DOUBT = 0.01  # of autocorrelations, from which an alarm is doubted
 REFIT_FACTOR = 2.0  # times as many samples, for which L1 is fitted again,
 LARGEST_REFIT_FACTOR = 3.0  # also while L0 is trained: when that is done, L1 is fitted anyway
+SMALLEST_REFIT_FACTOR = 1.25  # while there are few samples, to which a fit takes little time
+FEW_SAMPLES = 1000
 MIN_CLASS_SAMPLES = 60  # of a class that is not frequent: fewer may be stray ones
 AnyPredictor = Predictor | LinearInputPredictor
 
@@ -148,8 +150,11 @@ class Learner:
         """Are n samples so many more than L1 was fitted to that it should be fitted again?"""
         if self.is_calibrated and 2 * len(self.buffer) > self.buffer.size:
             return False  # the last fit is near
-        factor = REFIT_FACTOR if self.l0.adaptation.stable else LARGEST_REFIT_FACTOR
-        return n > factor * self.n_fitted
+        stable = self.l0.adaptation.stable
+        restarted = self.has_stable_l0 and not stable  # L0 is not yet as good as it was
+        if n <= FEW_SAMPLES and not restarted:
+            return n >= SMALLEST_REFIT_FACTOR * self.n_fitted
+        return n > (REFIT_FACTOR if stable else LARGEST_REFIT_FACTOR) * self.n_fitted
 
     def finish(self, threads: int = 1) -> Expert:
         """Train L0 to the end with the samples at hand, and return the expert."""

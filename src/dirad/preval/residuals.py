@@ -1,4 +1,4 @@
-"""What speaks against numeric targets: their residuals, compared with those of held-out samples.
+"""The test of numeric targets: their residuals are compared with those of held-out samples.
 
 In a batch of the known task, the residuals y − prediction are distributed as those of held-out
 samples. Two means of normal scores are tested: that of ln|residual|, which rises when another rule

@@ -184,7 +184,10 @@ class System:
         self.journal.report(*self._apply(decision, judgements, batch))
         if isinstance(decision, decide.Known):
             self._merge_duplicates(judgements)
-        self.recent = self._kept_recent((X, y)) if self.latest == before else []
+        if self.latest != before:
+            self.recent = []
+        elif self.undecided is None:  # else it is kept when it is settled
+            self.recent = self._kept_recent(batch)
         self._count_samples_and_classes(y)
         self._complete_and_evict()
         self._refine(batch, outputs)
@@ -248,7 +251,7 @@ class System:
         recent = self._recent_batches(len(batch.X))
         found = self._decide_with(recent, batch, short, may_wait=may_wait)
         if long and isinstance(found[1], decide.Known) and found[1].model == self.latest:
-            again = self._decide_with(self.recent, batch, long, may_wait=False, is_long=True)
+            again = self._decide_with(self._before(), batch, long, may_wait=False, is_long=True)
             found = found if isinstance(again[1], decide.Known) else again
         return found
 
@@ -282,6 +285,7 @@ class System:
         judgements = judge_all(
             self._models_for_batch(batch.X), X, y, self.latest, rate,
             refinement=None if recent else self.refinement,  # it has learned recent batches
+            n_learned=len(X) - len(batch.X),
             undecided=None if self.undecided is None else self.undecided[:2],
             may_doubt=may_wait, is_long=is_long,
         )  # fmt: skip
@@ -307,8 +311,14 @@ class System:
         elif isinstance(decision, decide.SomeNew) and isinstance(earlier, decide.Known):
             one = next(one for one in judgements if one.model.number == earlier.model)
             earlier = decide.new_tail(one, batch.y, decision.p, self.false_alarms) or earlier
+        before = self.latest
         self._apply(earlier, judgements, batch)
+        self.recent = self._kept_recent(batch) if self.latest == before else []
         return new
+
+    def _before(self) -> list[tuple[NDArray, NDArray[np.int64]]]:
+        """Return the last batches of the model in use, with the one that is undecided."""
+        return self.recent if self.undecided is None else [*self.recent, self.undecided[:2]]
 
     def _recent_batches(self, batch_size: int) -> list[tuple[NDArray, NDArray[np.int64]]]:
         """Return the last batches of the model in use that are tested with the next one."""
@@ -316,15 +326,14 @@ class System:
         n = 0
         if in_use is not None:
             n = in_use.calibration.memory.batches_to_test(batch_size) - 1
-        return self.recent[len(self.recent) - n :] if n else []
+        before = self._before()
+        return before[len(before) - n :] if n else []
 
-    def _kept_recent(
-        self, batch: tuple[NDArray, NDArray[np.int64]]
-    ) -> list[tuple[NDArray, NDArray[np.int64]]]:
+    def _kept_recent(self, batch: Batch) -> list[tuple[NDArray, NDArray[np.int64]]]:
         """Return the batches that tests of later ones may need: many if they are dependent."""
         model, _ = self._in_use()
         dependent = model is not None and not model.calibration.memory.independent
-        return [*self.recent, batch][-(MAX_BATCHES - 1 if dependent else 1) :]
+        return [*self.recent, batch[:2]][-(MAX_BATCHES - 1 if dependent else 1) :]
 
     def judge(self, X: NDArray, y: NDArray[np.int64] | None = None) -> list[Verdict]:
         """Return what each calibrated model says of a batch."""
@@ -394,8 +403,9 @@ class System:
     def explain(self, X: NDArray, y: NDArray) -> Explanation:
         """Return what kind of change a batch shows, and which inputs contradict most."""
         self._require_calibrated()
-        judgements, _ = self._judge_and_decide(Batch(X, y, self.journal.samples), may_wait=False)
-        return self._explain(judgements, Batch(X, y, 0), np.ones(len(X), bool))
+        batch = Batch(X, y, self.journal.samples)  # by itself: what came before it is no part of it
+        judgements, _ = self._decide_with([], batch, self.false_alarms, may_wait=False)
+        return self._explain(judgements, batch, np.ones(len(X), bool))
 
     def _explain(
         self, judgements: list[Judgement], batch: Batch, novel: NDArray[np.bool_]
@@ -524,6 +534,7 @@ class System:
             else:
                 self._complete(model)
         self._complete_and_evict()
+        self.recent = []  # a finished system keeps no sample
 
     # ---------------------------------------------------------------- use, merging, removal
 

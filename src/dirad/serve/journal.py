@@ -259,7 +259,7 @@ def add_events(
 ) -> list[dict[str, Any]]:
     """Store events, and what hooks are to deliver; return those that were not stored before.
 
-    After a crash, learning comes by the same events again, with the same numbers.
+    After a crash, learning produces the same events again, with the same numbers.
     """
     table = schema.events
     last = sa.select(sa.func.max(table.c.number)).where(table.c.stream == stream)

@@ -1,4 +1,4 @@
-"""Delivery: samples go to the service in one piece if they can, and apart if one is refused."""
+"""Deliver samples to the service: in one request if possible, in halves if it is refused."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ def deliver(
 
 
 def _sort(item: Item) -> int:
-    """Return what tells items apart that cannot be in one request."""
+    """Return a key: only items with the same key can be in one request."""
     return 0 if item.sample is None else 1 if item.sample.id is None else 2
 
 

@@ -127,9 +127,9 @@ class GrowingFile:
         return None
 
     def _is_read(self, one: Found) -> bool:
-        """Say whether everything in a file was read, so that it is only still there.
+        """Say whether everything in a file was read.
 
-        The system may give the number of a file that was deleted to a new one.
+        The system may give the inode number of a deleted file to a new one.
         """
         assert self.position is not None
         known = [

@@ -1,7 +1,7 @@
 """The messages of an MQTT broker, acknowledged when the service has accepted them.
 
-The session is persistent: the broker keeps messages of quality 1 and 2 while nobody listens, and
-delivers again what was not acknowledged.
+The session is persistent: the broker keeps messages with QoS 1 and 2 while this client is not
+connected, and delivers again what was not acknowledged.
 """
 
 import hashlib
@@ -184,7 +184,7 @@ class MqttTail:
 
     def _on_disconnect(self, _: Any, __: Any, ___: Any, reason: Any, *____: Any) -> None:
         if str(reason) == TAKEN_OVER:
-            text = "another process listens under the same name (--client-id names this one)"
+            text = "another process uses the same client id (--client-id sets that of this one)"
             self._received.put(SourceError(f"{self._broker.host}: {text}"))
         elif reason.is_failure:
             log.warning("%s: the connection is lost (%s); connecting again",

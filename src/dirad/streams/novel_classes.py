@@ -1,11 +1,12 @@
 """Classes that nobody labelled, found among unlabelled samples of known and new ones.
 
 A new class may lie within the range of known ones: none of its samples is unusual by itself, but
-together they make a place denser than it should be. So the samples of a stream are taken for draws
-from a mixture: the density of the known classes, which stays as it is, and normal components for
+together they raise the density there. The samples of a stream are therefore modelled as draws from
+a mixture: the density of the known classes, which stays as it is, and normal components for
 what is new, fitted to the latest samples by expectation maximization.
 """
 
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,7 +84,7 @@ def fitted(
 
 
 class NovelClassDetector(BaseEstimator):
-    """Tell samples of new classes from those of known ones, where samples have no labels.
+    """Distinguish samples of new classes from those of known ones without labels.
 
     Parameters
     ----------
@@ -100,8 +101,8 @@ class NovelClassDetector(BaseEstimator):
 
     Notes
     -----
-    New components may take over samples of known classes, so that how many samples are new is not
-    told; the promise is kept by held-out samples of the known classes.
+    New components may take over samples of known classes, so that the share of new samples is not
+    estimated; held-out samples of the known classes keep the promise.
 
     Examples
     --------
@@ -190,13 +191,16 @@ class NovelClassDetector(BaseEstimator):
     def is_new(self, X: Any) -> NDArray[np.bool_]:
         """Return which samples are more probably new than known, as far as the promise allows.
 
-        No more than the share `false_new` of held-out samples of known classes is called new.
+        A sample of a known class is called new with a probability of at most `false_new`: its
+        evidence must exceed that of the ⌈(n + 1)·(1 − false_new)⌉-th of n held-out samples.
         """
         Z = self._standardized(X)
         if self.new_ is None:
             return np.zeros(len(Z), bool)
-        limit = float(np.quantile(self._evidence(self.held_out_), 1.0 - self.false_new))
-        return self._evidence(Z) > max(limit, 0.0)
+        known = np.sort(self._evidence(self.held_out_))
+        place = ceil((len(known) + 1) * (1.0 - self.false_new))
+        limit = known[place - 1] if place <= len(known) else np.inf
+        return self._evidence(Z) > max(float(limit), 0.0)
 
     def _standardized(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)

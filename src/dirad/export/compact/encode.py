@@ -24,8 +24,8 @@ class Encoded(NamedTuple):
 def encoded(net: CompactNetwork) -> Encoded:
     """Return the bytes of a network.
 
-    Where outputs have another format than hidden nodes, they begin anew, because their escapes
-    have another length.
+    Where outputs have another format than hidden nodes, their rows begin at a source of their own,
+    because their escapes have another length.
     """
     stream = bytearray()
     hidden, outputs = range(2 * net.n_hidden), range(2 * net.n_hidden, net.n_rows)

@@ -54,7 +54,7 @@ def levels(net: CompactNetwork) -> list[NDArray[np.int64]]:
 
 
 def class_indices(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the index of the class that each sample's outputs tell: of equals, the first."""
+    """Return the index of each sample's predicted class; of equal outputs, the first."""
     if rows.shape[1] == 1:
         return (rows[:, 0] > 0).astype(np.int64)
     return rows.argmax(axis=1)

@@ -4,7 +4,7 @@ Nodes are numbered inputs first, then hidden nodes in an order in which each fol
 Rows are weighted sums: the two terms z and m of each hidden node, then one row per output,
 
     row = bias + Σ weight · node                      (inputs from 0 to 255)
-    t = clip((64 · m) >> gate_shift, −256, 256)       (64 is 1: six bits behind the point)
+    t = clip((64 · m) >> gate_shift, −256, 256)       (64 is 1: six fractional bits)
     node = clip((z · (64 + t − t·|t| / 512)) >> product_shift, −32767, 32767)
 
 The parabola t − t·|t|/512 replaces 2·tanh(t/2) of σ₁: the same slope at 0, the same limits, within
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BYTE = 255  # largest input
-ONE_BITS = 6  # bits behind the point of t and σ₁
+ONE_BITS = 6  # fractional bits of t and σ₁
 ONE = 1 << ONE_BITS
 LIMIT = 4 * ONE  # of t: σ₁ is −1 or 3 beyond
 SQUARE_SHIFT = ONE_BITS + 3  # t·|t| over 8, in the fraction of t

@@ -3,7 +3,7 @@
 In every step the sums are computed with rounded weights, and the gradient moves the weights behind
 them (straight-through rounding), until they round to levels that work well together. Shifts and
 scales stay as they are. Targets are the mean of the labels and of what the network answered before
-it was rounded, which keeps few samples from being fitted by heart.
+it was rounded, which reduces overfitting to few samples.
 """
 
 from collections.abc import Iterator
