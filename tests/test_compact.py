@@ -3,6 +3,7 @@
 import ctypes
 import shutil
 import subprocess
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from sklearn.datasets import load_iris
 
 import naive
 from dirad import DIRADClassifier, DIRADRegressor
-from dirad.export.compact import TooSmall, compact_source, evaluate, predict, to_compact
+from dirad.export.compact import TooSmall, budget, compact_source, evaluate, predict, to_compact
 from dirad.export.compact.budget import STORAGES
 from dirad.export.compact.draft import draft_of, node_values
 from dirad.export.compact.encode import decoded, encoded
@@ -22,6 +23,8 @@ from dirad.export.compact.flash import estimated_flash, flash, has_compiler
 from dirad.export.compact.form import CompactNetwork, Weights, bounds, check_bounds
 from dirad.export.compact.refit import Lesson, Trainer, _delta, refit
 from dirad.export.compact.scaling import Storage, scaled
+from dirad.export.compact.straight import straight_bytes
+from experiments.boards import BOARDS, measure
 from exported_models import model, xor
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is missing")
@@ -79,9 +82,11 @@ def edges_of(net: CompactNetwork) -> list[tuple[int, int, int]]:
     return list(zip(net.row.tolist(), net.source.tolist(), net.weight.tolist(), strict=True))
 
 
-def in_c(net: CompactNetwork, x: NDArray[np.uint8], folder: Path) -> NDArray[np.int32]:
+def in_c(
+    net: CompactNetwork, x: NDArray[np.uint8], folder: Path, *, fast: bool = False
+) -> NDArray[np.int32]:
     """The outputs of the C on this machine, with sanitizers."""
-    (folder / "main.c").write_text(compact_source(net) + MAIN)
+    (folder / "main.c").write_text(compact_source(net, fast=fast) + MAIN)
     subprocess.run(["gcc", *STRICT, *TRAPS, "main.c", "-o", "main"], cwd=folder, check=True)
     run = subprocess.run([folder / "main"], input=x.tobytes(), capture_output=True, check=True)
     return np.frombuffer(run.stdout, np.int32).reshape(len(x), net.n_outputs)
@@ -104,12 +109,42 @@ def test_edges_are_read_back(formats, density):
 
 
 @needs_gcc
+@pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("storage", range(len(STORAGES)))
-def test_c_equals_python_bit_for_bit(storage, tmp_path):
+def test_c_equals_python_bit_for_bit(storage, fast, tmp_path):
     net = random_net(storage, FORMATS[storage], n_hidden=(0, 3, 6)[storage % 3])
     net = replace(net, bias_bytes=STORAGES[storage].bias_bytes)
     x = random_bytes(10_000, net)
-    assert np.array_equal(in_c(net, x, tmp_path), evaluate(net, x))
+    assert np.array_equal(in_c(net, x, tmp_path, fast=fast), evaluate(net, x))
+
+
+@needs_gcc
+@pytest.mark.parametrize("density", [0.0, 0.05])
+def test_straight_lines_of_rows_without_edges(density, tmp_path):
+    for seed in range(4):
+        net = random_net(seed, FORMATS[7], 5, 4, density=density)
+        net = replace(net, weight=np.where(net.weight % 5 == 0, 0, net.weight))
+        x = random_bytes(200, net)
+        assert np.array_equal(in_c(net, x, tmp_path, fast=True), evaluate(net, x))
+
+
+@needs_arm
+def test_straight_lines_take_a_fraction_of_the_instructions():
+    board = BOARDS["m0"]
+    if board.missing:
+        pytest.skip(f"missing: {', '.join(board.missing)}")
+    call = (
+        "void answer(const void *x, void *out);\n"
+        "void answer(const void *x, void *out) { model_predict(x, out); }\n"
+    )
+    net = random_net(3, FORMATS[1], 196, 6, density=0.1)
+    x = random_bytes(20, net)
+    table, lines = (
+        measure(board, compact_source(net, fast=fast) + call, x, (3, np.int32))
+        for fast in (False, True)
+    )
+    assert np.array_equal(table.answers, lines.answers)
+    assert lines.instructions < table.instructions / 5
 
 
 def test_bounds_hold_and_are_checked():
@@ -196,6 +231,10 @@ def test_the_bytes_are_kept_and_edges_pruned():
         assert found.flash <= most
         assert found.after > 0.9
     assert sizes[262].net.n_edges < sizes[512].net.n_edges <= own.n_edges_
+    fast = to_compact(own, 250, X, y, storages=STORAGES[1:3], fast=True)
+    assert fast.flash == flash(fast.net, fast=True) <= 250
+    assert fast.net.n_edges < own.n_edges_
+    assert fast.after > 0.9
 
 
 def test_the_same_twice():
@@ -234,6 +273,9 @@ def test_the_estimate_of_flash_is_near_and_not_below(storage, n_hidden):
     )
     for one in (net, replace(net, classes=None)):
         assert 0 <= estimated_flash(one) - flash(one) <= 80
+    for one in (net, replace(random_net(1, FORMATS[storage], n_hidden=n_hidden), classes=None)):
+        measured = flash(one, fast=True)
+        assert 0 <= straight_bytes(one) - measured <= 110 + 0.5 * measured
 
 
 @needs_gcc
@@ -247,11 +289,133 @@ def test_inputs_and_classes_in_c(tmp_path):
     subprocess.run(build, cwd=tmp_path, check=True)
     library = ctypes.CDLL(str(tmp_path / "main.so"))
     x = [[library.i(k, ctypes.c_float(v)) for k, v in enumerate(row)] for row in X.tolist()]
-    assert np.abs(np.array(x) - net.to_bytes(X)).max() <= 1  # float may round another way
+    assert np.array_equal(x, net.to_bytes(X))
     found = [library.c(bytes(row)) for row in net.to_bytes(X).tolist()]
     assert np.array_equal(np.array(net.classes)[found], predict(net, X))
     beyond = [library.i(0, ctypes.c_float(v)) for v in (-1e30, 1e30, float("nan"))]
     assert beyond == [0, 255, 0]
+
+
+@needs_gcc
+@pytest.mark.parametrize("options", [(), ("-mfma", "-ffp-contract=fast")])
+def test_c_and_python_make_the_same_bytes(tmp_path, options):
+    rng = np.random.default_rng(0)
+    low = np.array([0.0, -1e-3, 4.3, -2e38, 1e9, 5.0, -1e-39])
+    high = np.array([1.0, 1e-3, 7.9, 1e38, 1e9 + 1, 5.0, 0.1])
+    n = len(low)
+    net = replace(random_net(0, FORMATS[0], n), low=low, high=high)
+    calls = "int i(int k, float v) { return model_input(k, v); }\n"
+    (tmp_path / "main.c").write_text(compact_source(net) + calls)
+    build = ["gcc", "-O2", *options, "-shared", "-fPIC", "main.c", "-o", "main.so"]
+    subprocess.run(build, cwd=tmp_path, check=True)
+    library = ctypes.CDLL(str(tmp_path / "main.so"))
+    width = high - low
+    X = rng.uniform(low - 0.1 * width, high + 0.1 * width, (20_000, n))
+    steps = rng.integers(0, 511, X.shape) / 510  # ends, middles, and halves between two bytes
+    X[::2] = (low + steps * width)[::2]
+    X[1], X[3], X[5] = low, high, np.nextafter(high, np.inf)
+    x = [[library.i(k, ctypes.c_float(v)) for k, v in enumerate(row)] for row in X.tolist()]
+    assert np.array_equal(x, net.to_bytes(X))
+    ideal = np.clip((X - low) / np.where(width > 0, width, 1.0) * 255, 0, 255)
+    assert np.abs(ideal - x)[:, [0, 1, 2, 3, 6]].max() < 0.5 + 1e-3
+
+
+@pytest.mark.parametrize("ends", [(-3e38, 3e38), (0.0, 1e39), (2.0, 1.0), (0.0, np.inf)])
+def test_ranges_that_float_cannot_hold_are_refused(ends):
+    net = random_net(0, FORMATS[0])
+    bad = replace(net, low=np.full(30, ends[0]), high=np.full(30, ends[1]))
+    with pytest.raises(ValueError, match="input 0 has the range"):
+        compact_source(bad)
+    with pytest.raises(ValueError, match="input 0 has the range"):
+        to_compact(model("softmax"), None, low=ends[0], high=ends[1])
+
+
+def test_names_and_labels_are_left_as_they_are(tmp_path):
+    net = replace(
+        random_net(0, FORMATS[0], 3),
+        names=("{name} /* a", "b */ c", "{NAME}\\"),
+        classes=("{name}", "/* d */", "{NAME}"),
+        low=np.array([0.0, -1.0, 0.5]),
+    )
+    for source in (compact_source(net, "own"), compact_source(replace(net, classes=None), "own")):
+        assert "They are: {name} / * a, b * / c, {NAME}" in source
+        assert "own_low[i]" in source
+        if shutil.which("gcc"):
+            (tmp_path / "main.c").write_text(source + "int main(void) { return 0; }\n")
+            check = ["gcc", *STRICT, "-Wno-unused-function", "-fsyntax-only", "main.c"]
+            subprocess.run(check, cwd=tmp_path, check=True)
+    labels = '{ "{name}", "/* d */", "{NAME}" }'
+    assert f"#define OWN_CLASSES {labels}" in compact_source(net, "own")
+
+
+_ON_AVR = """
+#include <avr/io.h>
+static const uint8_t given[MODEL_N_INPUTS] = {{ {x} }};
+int main(void)
+{{
+    int32_t out[MODEL_N_OUTPUTS];
+    UCSR0B = 1 << TXEN0;
+    model_predict(given, out);
+    for (unsigned i = 0; i < sizeof out; i++) {{
+        while (!(UCSR0A & (1 << UDRE0)))
+            ;
+        UDR0 = ((const uint8_t *)out)[i];
+    }}
+    for (;;)
+        ;
+}}
+"""
+
+
+@pytest.mark.skipif(
+    shutil.which("avr-gcc") is None or shutil.which("qemu-system-avr") is None,
+    reason="avr-gcc or qemu-system-avr is missing",
+)
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("storage", [2, 4, 6, 7])
+def test_where_int_has_16_bits(storage, fast, tmp_path):
+    net = random_net(storage, FORMATS[storage], 300, n_hidden=3, density=0.5)
+    bias = np.where(net.bias < 0, net.bias, 32000)  # stored as 64,768 and more
+    net = replace(net, bias_bytes=2, bias=bias)
+    x = np.maximum(random_bytes(8, net)[-1:], 200)
+    main = _ON_AVR.format(x=", ".join(map(str, x[0])))
+    (tmp_path / "main.c").write_text(compact_source(net, fast=fast) + main)
+    build = ["avr-gcc", "-mmcu=atmega2560", "-std=c99", "-Os", "main.c", "-o", "main.elf"]
+    subprocess.run(build, cwd=tmp_path, check=True)
+    emulate = ["qemu-system-avr", "-M", "mega2560", "-bios", "main.elf", "-display", "none"]
+    emulate += ["-monitor", "none", "-serial", "stdio"]
+    board = subprocess.Popen(
+        emulate, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    )
+    stop = threading.Timer(30, board.kill)
+    stop.start()
+    try:
+        found = board.stdout.read(4 * net.n_outputs)
+    finally:
+        stop.cancel()
+        board.kill()
+        board.wait()
+    assert np.array_equal(np.frombuffer(found, np.int32), evaluate(net, x)[0])
+
+
+def test_no_budget_is_exceeded(monkeypatch):
+    """Code that grows as edges are removed: the size is checked until it is kept."""
+    X, y = load_iris(return_X_y=True)
+    own = DIRADClassifier(random_state=0, structure="wide").fit(X, y)
+    real = budget.flash
+    monkeypatch.setattr(budget, "has_compiler", lambda: True)
+    monkeypatch.setattr(
+        budget, "flash", lambda net, fast=False: real(net) + int(0.8 * (own.n_edges_ - net.n_edges))
+    )
+    monkeypatch.setattr(budget, "LEAST_STEPS", 10)
+    monkeypatch.setattr(budget, "EPOCHS", 0.0)
+    for most in range(300, 400, 15):
+        found = to_compact(own, most, X, y, storages=STORAGES[1:2])
+        assert found.flash <= most
+        assert found.net.n_edges > 0
+    monkeypatch.setattr(budget, "flash", lambda net, fast=False: 500 - net.n_edges)
+    with pytest.raises(TooSmall, match=r"450 bytes are too few: without any edge it takes 500"):
+        to_compact(own, 450, X, y, storages=STORAGES[1:2])
 
 
 def test_values_of_a_regressor():

@@ -349,6 +349,17 @@ def test_any_bytes_leave_finite_parameters(options, tmp_path):
     subprocess.run([tmp_path / "hostile"], check=True)
 
 
+def test_labels_are_left_as_they_are():
+    X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    own = DIRADClassifier(random_state=0, max_edges=2).fit(X, ["{name}", "{NAME}"] * 2)
+    own.feature_names_in_ = np.array(["{name}"], object)
+    source = to_c_learner(own, name="own")
+    assert '#define OWN_CLASSES { "{NAME}", "{name}" }' in source
+    assert '#define OWN_INPUTS { "{name}" }' in source
+    assert "dirad_step(&own, 0.003f)" in source
+    assert "int k = dirad_class(&own, x);" in source
+
+
 def test_what_does_not_learn_says_why():
     with pytest.raises(TypeError, match="only a single network learns"):
         to_c_learner(model("system"))

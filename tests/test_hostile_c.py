@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import exported_models as plain
-from c_models import STRICT, CModel, in_c, model
+from c_models import COMPACT, STRICT, CModel, compact_in_c, compact_net, in_c, model
 from dirad.export import Fixed, to_c
+from dirad.export.compact import evaluate
+from dirad.export.compact.evaluate import class_indices
 from experiments.boards import host_answers
 
 N_QUICK, N_ALL = 10_000, 1_000_000
@@ -115,6 +117,51 @@ def test_a_million_bytes_are_no_undefined_behaviour(kind, bits):
 @pytest.mark.parametrize("kind", plain.SYSTEMS)
 def test_a_million_bytes_are_no_undefined_behaviour_of_a_system(kind):
     stopped_by_nothing(kind, None, N_ALL)
+
+
+_COMPACT = """#include <stdlib.h>
+#include "model.h"
+void answer(const void *x, void *out);
+void answer(const void *x, void *out)
+{
+    uint8_t bytes[MODEL_N_INPUTS];
+    for (int i = 0; i < MODEL_N_INPUTS; i++)
+        bytes[i] = {input};
+    model_predict(bytes, (int32_t *)out);
+    const int k = model_predict_class(bytes);
+    if (k < 0 || k >= MODEL_N_CLASSES)
+        abort();
+    ((int32_t *)out)[MODEL_N_OUTPUTS] = k;
+}
+"""
+
+
+def stopped_by_no_bytes(kind, n):
+    """Any floats, made bytes in C, and any bytes; both are as Python computes them."""
+    own, net = compact_in_c(kind), compact_net()
+    floats = any_bytes(n, own.n_inputs).view(np.float32)
+    # Signalling NaNs and the like are the lowest byte in C; Python refuses them.
+    x = net.to_bytes(np.where(np.isnan(floats), -np.inf, floats))
+    given = np.random.default_rng(1).integers(0, 256, x.shape, dtype=np.uint8)
+    given[::3] = np.where(given[::3] < 128, 0, 255)
+    from_float = _COMPACT.replace("{input}", "model_input(i, ((const float *)x)[i])")
+    from_bytes = _COMPACT.replace("{input}", "((const uint8_t *)x)[i]")
+    options = [o for o in STOP if o != "-Werror"]  # what is not called here is unused
+    for source, X, taken in ((from_float, floats, x), (from_bytes, given, given)):
+        found = host_answers(source, X, own.answer, options=options, files=own.files)
+        rows = evaluate(net, taken)
+        assert np.array_equal(found, np.column_stack([rows, class_indices(rows)]))
+
+
+@pytest.mark.parametrize("kind", COMPACT)
+def test_no_bytes_are_undefined_behaviour_of_a_compact_network(kind):
+    stopped_by_no_bytes(kind, N_QUICK)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", COMPACT)
+def test_a_million_bytes_are_no_undefined_behaviour_of_a_compact_network(kind):
+    stopped_by_no_bytes(kind, N_ALL)
 
 
 def test_a_sanitizer_stops_what_is_undefined():

@@ -572,7 +572,12 @@ def test_export_errors_name_the_option(capfdbinary, flowers, plant):
         ),
         ((flowers, "--to", "c", "--low", "0"), "--low is for fixed point"),
         ((flowers, "--to", "onnx", "-o", "m.onnx", "--high", "9"), "--high is for fixed point"),
-        ((flowers, "--to", "c", "--fixed", "16", "--low", "3"), "--low is 3, but --high is 1"),
+        ((flowers, "--to", "c", "--fixed", "16", "--low", "3"), "--low is 3, but an input ends at"),
+        (
+            (flowers, "--to", "c", "--bytes", "900", "--low", "3", "--high", "1"),
+            "--low is 3, but --high is 1",
+        ),
+        ((flowers, "--to", "c", "--bytes", "900", "--learn"), "--learn is for numbers in float"),
         ((flowers, "--to", "c", "--fixed", "16", "--high", "nan"), "--high: must be a finite"),
         ((flowers, "--to", "c", "--fixed", "16", "--high", "1e12"), "--fixed 16: a value of"),
         ((flowers, "--to", "c", "--fixed", "16", "--high", "3e4"), "--fixed 16: probabilities may"),

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
 from dirad.datasets import Dataset
-from dirad.engine import Progress, run_all
+from dirad.engine import Progress
 from dirad.estimators import DIRADClassifier
 from dirad.export.compact import predict
 from dirad.export.compact.budget import STORAGES
@@ -16,6 +17,7 @@ from dirad.export.compact.form import Weights
 from dirad.export.compact.growing import fit_compact
 from dirad.streams.averages import deviation, mean
 from experiments.device import rectifiers
+from experiments.device.plan import execute
 from experiments.device.trees import Parts, best_tree, by_emlearn, emlearn_sizes
 from experiments.pairs import hold_out, mnist
 
@@ -43,9 +45,7 @@ class Run:
     what: str  # its size in its own terms
 
 
-def run(
-    method: str, size: int, seed: int, held_out: bool = False, choice: int | None = None
-) -> Run:
+def run(method: str, size: int, seed: int, held_out: int = 0, choice: int | None = None) -> Run:
     """Fit one model; `choice` is one of the settings that are chosen by held-out samples."""
     data = hold_out(mnist()) if held_out else mnist()
     X, y = np.asarray(data.X_train), np.asarray(data.y_train)
@@ -81,15 +81,28 @@ def tree_parts(data: Dataset, seed: int) -> Parts:
     return Parts((x[fit], y[fit]), (x[held], y[held]), (x, y), (test, data.y_test))
 
 
-def choices(sizes: Sequence[int] = SIZES) -> list[dict[str, Any]]:
+def choices(
+    sizes: Sequence[int],
+    methods: Sequence[str],
+    path: Path,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
     """Return the accuracy on held-out samples of every setting to choose from, seed 0."""
-    rows = []
-    for size in sizes:
-        for method, settings in (("DIRAD", range(6)), ("pruned MLP", HIDDEN)):
-            for setting in settings:
-                one = run(method, size, 0, held_out=True, choice=setting)
-                rows.append({"bytes": size, "method": method, "setting": setting} | _facts(one))
-    return rows
+    mnist()
+    settings = {"DIRAD": range(6), "pruned MLP": HIDDEN}
+    jobs = [
+        (method, size, 0, 1, setting)
+        for size in sizes
+        for method in methods
+        for setting in settings.get(method, ())
+    ]
+    made = execute(run, jobs, 0, path, workers=workers, progress=progress)
+    return [
+        {"bytes": size, "method": method, "setting": setting} | _facts(Run(**one))
+        for (method, size, _, _, setting), one in zip(jobs, made, strict=True)
+    ]
 
 
 def _facts(one: Run) -> dict[str, Any]:
@@ -99,15 +112,20 @@ def _facts(one: Run) -> dict[str, Any]:
 def measure(
     sizes: Sequence[int],
     seeds: Sequence[int],
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str],
+    path: Path,
     *,
     workers: int = 1,
     progress: Progress | None = None,
 ) -> list[Run]:
-    """Return a run per size, method and seed: trained on 60,000 samples, scored on 10,000."""
+    """Return a run per size, method and seed: trained on 60,000 samples, scored on 10,000.
+
+    Finished ones are kept in the file.
+    """
     mnist()
     jobs = [(method, size, seed) for method in methods for size in sizes for seed in seeds]
-    runs = run_all(run, jobs, workers=workers, progress=progress)
+    made = execute(run, jobs, 0, path, workers=workers, progress=progress)
+    runs = [Run(**one) for one in made]
     return sorted(runs, key=lambda one: (one.size, METHODS.index(one.method), one.seed))
 
 

@@ -7,16 +7,18 @@ camera (segment). They were chosen before any method ran in so few bytes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from dirad.engine import Progress, run_all
+from dirad.engine import Progress
 from dirad.estimators import DIRADClassifier
 from dirad.export.compact import predict
 from dirad.export.compact.growing import fit_compact
 from dirad.streams.averages import mean
+from experiments.device.plan import execute
 from experiments.device.trees import (
     Parts,
     as_integers,
@@ -81,26 +83,34 @@ def run(data: str, size: int, method: str, seed: int) -> Run:
 
 
 def measure(
-    seeds: Sequence[int], *, workers: int = 1, progress: Progress | None = None
+    sizes: Sequence[int],
+    seeds: Sequence[int],
+    methods: Sequence[str],
+    path: Path,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
 ) -> list[Run]:
-    """Return a run per data set, size, method and seed."""
-    jobs = [(d, size, m, seed) for d in DATA for size in SIZES for m in METHODS for seed in seeds]
-    runs = run_all(run, jobs, workers=workers, progress=progress)
+    """Return a run per data set, size, method and seed; finished ones are kept in the file."""
+    jobs = [(d, size, m, seed) for d in DATA for size in sizes for m in methods for seed in seeds]
+    made = execute(run, jobs, 2, path, workers=workers, progress=progress)
+    runs = [Run(**one) for one in made]
     return sorted(runs, key=lambda one: (one.size, one.data, METHODS.index(one.method), one.seed))
 
 
 def summarize(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return a row per size and data set: the mean accuracy of each method; then mean ranks."""
     rows = []
+    methods = [method for method in METHODS if any(one.method == method for one in runs)]
     for size in dict.fromkeys(one.size for one in runs):
         of_size = [one for one in runs if one.size == size]
-        ranks: dict[str, list[float]] = {method: [] for method in METHODS}
+        ranks: dict[str, list[float]] = {method: [] for method in methods}
         for data in dict.fromkeys(one.data for one in of_size):
             scores = {
                 method: mean(
                     one.accuracy for one in of_size if (one.data, one.method) == (data, method)
                 )
-                for method in METHODS
+                for method in methods
             }
             for method, own in scores.items():
                 ranks[method].append(1.0 + sum(other > own for other in scores.values()))

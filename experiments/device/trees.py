@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -57,12 +58,25 @@ def as_integers(X: NDArray, low: NDArray, high: NDArray) -> NDArray[np.int16]:
 
 def by_emlearn(model: Any, n_inputs: int) -> str:
     """Return a tree or forest in C by emlearn, with integers, as code."""
-    emlearn = _emlearn()
+    emlearn, model = _emlearn(), with_whole_thresholds(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         made = emlearn.convert(model, method="inline", dtype="int16_t")
         source = made.save(name="tree", format="c", inference=["inline"], include_proba=False)
     return source + _EMLEARN_CALL.format(n=n_inputs)
+
+
+def with_whole_thresholds(model: Any) -> Any:
+    """Return a tree or forest with the thresholds that emlearn needs for whole numbers.
+
+    emlearn rounds a threshold t and writes x < t for x <= t. For whole numbers, the same is
+    x < floor(t) + 1; without that it would lose up to a hundredth of accuracy.
+    """
+    model = deepcopy(model)
+    for one in getattr(model, "estimators_", [model]):
+        inner = one.tree_.feature >= 0
+        one.tree_.threshold[inner] = np.floor(one.tree_.threshold[inner]) + 1.0
+    return model
 
 
 @cache

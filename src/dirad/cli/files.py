@@ -156,6 +156,24 @@ def rows_fitted_note(found: "ModelFile", n_rows: int) -> str:
     return f"the model was fitted to {rows:,} of {these}"
 
 
+def stored_ranges(found: "ModelFile", path: Path) -> tuple[list[float], list[float]] | None:
+    """Return the lowest and highest value of each input in the data fitted to, if it is stored."""
+    from dirad.storage import ModelError
+
+    seen = found.provenance
+    if "low" not in seen or "high" not in seen:
+        return None
+    lows, highs = seen["low"], seen["high"]
+    if not (
+        all(isinstance(ends, list) and all(map(is_number, ends)) for ends in (lows, highs))
+        and len(lows) == len(highs) == found.model.n_features_in_
+        and all(low <= high for low, high in zip(lows, highs, strict=True))
+    ):
+        why = "the ranges of its inputs are not valid: give others by --low and --high"
+        raise ModelError(f"{path}: {why}")
+    return lows, highs
+
+
 def scores(model: Any, X: NDArray, y: NDArray, prefix: str = "test ") -> dict[str, float]:
     """Return how good a model is on these rows, and what always guessing one class would give."""
     if not len(X):

@@ -22,7 +22,7 @@ from dirad.cli.app import (
 )
 from dirad.cli.checkpoint import Job, claimed_output, provenance_of
 from dirad.cli.files import check_output, open_data, ordered, scores
-from dirad.cli.for_bytes import check_max_bytes, grown_for_bytes
+from dirad.cli.for_bytes import check_max_bytes, compact_scores, grown_for_bytes
 from dirad.cli.learn import learn_rows
 from dirad.cli.options import (
     DETECTED,
@@ -142,7 +142,7 @@ def fit(
     dirad fit day1.csv --target fault --continual --time recorded -o plant.dirad
     ```
     """
-    _check_options(columns, growth, stream)
+    _check_options(columns, growth, stream, resume=checkpoints.resume)
     check_output(output, data, reading.labels)
     table = open_data(data, reading)
     accept_missing = not stream.continual and growth.preset != "paper"
@@ -160,7 +160,7 @@ def fit(
             _fit_network(job, model, growth, test)
 
 
-def _check_options(columns: Columns, growth: Growth, stream: Stream) -> None:
+def _check_options(columns: Columns, growth: Growth, stream: Stream, *, resume: bool) -> None:
     """Refuse options that contradict each other."""
     if columns.target in (columns.drop or ()):
         raise Usage(f"--drop {columns.target}: this is the target")
@@ -172,6 +172,8 @@ def _check_options(columns: Columns, growth: Growth, stream: Stream) -> None:
         _check_continual_options(growth)
     elif growth.max_bytes is not None:
         check_max_bytes(growth.max_edges, growth.preset, growth.committee, growth.structure)
+        if resume:
+            raise Usage("--resume: a fit with --max-bytes writes no checkpoints; start it anew")
     elif stream.finish:
         raise Usage("--finish needs --continual: a single network is always finished")
     elif stream.time is not None:
@@ -270,13 +272,14 @@ def _fit_network(job: Job, model: Any, growth: Growth, test: float) -> None:
         structure=growth.structure,
         random_state=growth.seed,
     )
-    stored, about_bytes = {}, {}
-    if model is None and growth.max_bytes is not None:
-        model, stored, about_bytes = grown_for_bytes(fresh, X, y, growth.max_bytes, job.talk)
+    grown = None
+    if growth.max_bytes is not None:
+        grown = grown_for_bytes(fresh, X, y, growth.max_bytes, growth.seed, job.talk)
+        model = grown.model
     elif model is None:
         with spinner(job.talk, "choosing a structure"):
             model = fresh.fit(X, y, steps=STEPS)
-    if growth.max_bytes is None:
+    else:
         job.require_same(model, fresh)
     with job.pauses() as pause, progress(job.talk, "growing", "steps") as show:
         while not model.is_stable_:
@@ -285,6 +288,10 @@ def _fit_network(job: Job, model: Any, growth: Growth, test: float) -> None:
             pause(model, f"at step {model.n_steps_}")
             model.resume(X, y, steps=STEPS)
     measured = scores(model, X_test, y_test)
+    stored, about_bytes = {}, {}
+    if grown is not None:
+        stored, about_bytes = grown.stored, grown.facts
+        measured |= compact_scores(grown.answers, X_test, y_test)
     filled = with_medians(X)
     ranges = {"low": filled.min(axis=0).tolist(), "high": filled.max(axis=0).tolist()}
     known = {"rows": len(X), "test rows": len(X_test)} | measured | ranges | stored

@@ -208,7 +208,7 @@ REMARKS = (
 
 def fixed_system_parts(whole: Exported, models: Sequence[FixedModel], fixed: Fixed) -> Parts:
     """Return the tables and functions of a PREVAL system in integers."""
-    input_tables, input_macros = input_ranges(models[0].inputs, fixed)
+    input_tables, input_macros = input_ranges(models[0].inputs)
     copies = tuple([f"v[{o - model.n_inputs}]" for o in model.outputs] for model in models)
     words = SystemText(
         "int32_t",

@@ -108,6 +108,7 @@ class Parts(NamedTuple):
     copies: tuple[Sequence[str], ...]  # for each program, expressions of its outputs
     watch_tables: tuple[ConstantTable, ...] = ()  # of the batch test alone
     system: str = ""  # source of routing and novelty, of a PREVAL system
+    chooses: str = ""  # source of the function that chooses a class, if it needs no probabilities
 
     def named(self, name: str) -> "Parts":
         """Return the same with the name inserted."""
@@ -120,6 +121,7 @@ class Parts(NamedTuple):
             macros=tuple((key, put(value)) for key, value in self.macros),
             functions=put(self.functions),
             system=put(self.system),
+            chooses=put(self.chooses),
             copies=tuple([put(copy) for copy in own] for own in self.copies),
         )
 
@@ -181,12 +183,12 @@ def header(whole: Exported, parts: Parts, name: str) -> str:
     size = size_of(whole, parts)
     text_of = {"name": name, "upper": upper, "number": parts.number}
     macros = [*_macros(whole), *parts.macros]
-    remarks = [*map(_comment, parts.remarks), *_network(whole.equations)]
+    remarks = [*map(comment, parts.remarks), *_network(whole.equations)]
     answers = parts.system if whole.scored else _only(whole, parts, text_of)
     if whole.classes is not None:
-        answers += _CLASS.format(**text_of)
+        answers += parts.chooses or _CLASS.format(**text_of)
     return _FRAME.format(
-        title=_comment(whole.title),
+        title=comment(whole.title),
         flash=size.flash,
         ram=size.ram,
         remarks="".join(f" * {line}".rstrip() + "\n" for line in remarks),
@@ -202,10 +204,10 @@ def header(whole: Exported, parts: Parts, name: str) -> str:
     )
 
 
-def _comment(words: str) -> str:
+def comment(words: str) -> str:
     """Return words in a form that is safe in a C comment.
 
-    >>> print(_comment("a */ b ?? ö"))
+    >>> print(comment("a */ b ?? ö"))
     a * / b ? ? \\xf6
     """
     for mark in ("*/", "/*", "??"):
@@ -235,15 +237,15 @@ def _usage(whole: Exported, name: str, number: str) -> list[str]:
     ]
     width = max(len(call) for call, _ in calls)
     lines = [f"    {call:{width}}   {meaning}".rstrip() for call, meaning in calls]
-    inputs = [f"    {_comment(one)}" for one in _listed(whole.inputs)]
+    inputs = [f"    {comment(one)}" for one in _listed(whole.inputs)]
     gaps = [f"Inputs that may be missing: {', '.join(whole.gaps)}"] if whole.gaps else []
-    codes = [_comment(remark) for remark in (*gaps, *whole.remarks)]
+    codes = [comment(remark) for remark in (*gaps, *whole.remarks)]
     return [*lines, f"The inputs, in the order of {upper}_INPUTS:", *inputs, *codes]
 
 
 def _network(equations: Sequence[str]) -> list[str]:
     """Return a comment that shows the network, if there are equations."""
-    lines = [f"    {_comment(_in_ascii(one))}" for one in equations]
+    lines = [f"    {comment(_in_ascii(one))}" for one in equations]
     return ["", "The network, rounded:", *lines] if lines else []
 
 

@@ -43,11 +43,6 @@ class Fixed:
         if self.bits not in (16, 32):
             raise ValueError(f"fixed: bits must be 16 or 32, got {self.bits!r}")
 
-    @property
-    def uniform(self) -> bool:
-        """Whether all inputs have the same range."""
-        return isinstance(self.low, int | float) and isinstance(self.high, int | float)
-
     def ranges(self, n_inputs: int) -> list[tuple[float, float]]:
         """Return the range of each input."""
         lows, highs = (

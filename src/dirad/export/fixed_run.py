@@ -61,7 +61,7 @@ def _computed(step: Step, values: Whole) -> Whole:
             return logistic(_sum(term, values), term.format.fraction)[None]
         case Modulated(z, m, shift):
             sigma = logistic(_sum(m, values), m.format.fraction) - (1 << MODULATION)
-            return _clipped(_shifted(_sum(z, values) * sigma, shift))[None]
+            return _clipped(shifted(_sum(z, values) * sigma, shift))[None]
         case MeanSquare(start, n, offset):
             squares = (values[start : start + n] ** 2).sum(axis=0)
             return np.maximum(natural_log(squares) + offset, log_integer(LEAST_LOG))[None]
@@ -88,10 +88,11 @@ def _computed(step: Step, values: Whole) -> Whole:
 
 def _sum(term: FixedTerm, values: Whole, limit: int = LARGEST_INTEGER) -> Whole:
     z = np.array(term.weights, np.int64) @ values[list(term.sources)]
-    return np.clip(_shifted(z, term.shift) + term.bias, -limit, limit)
+    return np.clip(shifted(z, term.shift) + term.bias, -limit, limit)
 
 
-def _shifted(value: Whole, shift: int) -> Whole:
+def shifted(value: Whole, shift: int) -> Whole:
+    """Return value / 2^shift, rounded as the C does it."""
     return (value + ((1 << shift) >> 1)) >> shift
 
 

@@ -102,9 +102,10 @@ def to_c_learner(model: Estimator, *, name: str = "model") -> str:
     classes, params = isinstance(model, DIRADClassifier), params_of(model)
     moments = n_inputs + 6 * n_units + 3 * (n_edges + 2 * n_units)
     outputs = output_names(model)
+    usage = _OF_CLASSES if classes else _OF_NUMBERS
     texts = {
         "title": f"{type(model).__name__}: {summary(network)}",
-        "usage": _OF_CLASSES if classes else _OF_NUMBERS,
+        "usage": usage.replace("{name}", name).replace("{NAME}", name.upper()),
         "parameters": n_edges + 2 * n_units,
         "memory": moments,
         "library": files("dirad.export").joinpath("dirad.h").read_text(encoding="utf-8"),
@@ -125,8 +126,7 @@ def to_c_learner(model: Estimator, *, name: str = "model") -> str:
         "offset": "0" if made.offset is None else f"{name}_offset",
         "scale": "0" if made.scale is None else f"{name}_scale",
     }
-    header = _HEADER.format(name="{name}", NAME="{NAME}", **texts)
-    return header.replace("{name}", name).replace("{NAME}", name.upper())
+    return _HEADER.format(name=name, NAME=name.upper(), **texts)
 
 
 def learner_tables(model: Estimator) -> LearnerTables:

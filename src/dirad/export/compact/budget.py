@@ -5,7 +5,7 @@ rounding on most of the samples, and scored on the rest. The best is then made f
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,14 @@ from dirad.export.compact.draft import check_model, draft_of
 from dirad.export.compact.encode import encoded
 from dirad.export.compact.evaluate import evaluate, predict
 from dirad.export.compact.flash import code_estimate, flash, has_compiler
-from dirad.export.compact.form import POWERS, CompactNetwork, OutOfRange, Weights
+from dirad.export.compact.form import (
+    POWERS,
+    CompactNetwork,
+    OutOfRange,
+    Weights,
+    as_bytes,
+    check_ranges,
+)
 from dirad.export.compact.pruning import importances, strongest
 from dirad.export.compact.refit import BATCH, Lesson, refit
 from dirad.export.compact.scaling import Scaled, Storage, scaled
@@ -36,6 +43,7 @@ STORAGES = (
     _stored(Weights(4, 4, POWERS), Weights(4, 4, POWERS), 2),
     _stored(Weights(8, 8), Weights(8, 8), 2),
 )
+UNLIMITED = 1 << 30  # bytes
 HELD_OUT = 0.2
 LEAST_HELD_OUT = 20  # samples; with fewer, all serve both to adapt and to choose
 SEARCH_SHARE = 0.25  # of the steps of the last refit
@@ -84,6 +92,7 @@ def to_compact(
     low: Any = None,
     high: Any = None,
     storages: Sequence[Storage] = STORAGES,
+    fast: bool = False,
     seed: int = 0,
 ) -> Compacted:
     """Return the most accurate compact form of a fitted network in so many bytes of flash.
@@ -93,13 +102,16 @@ def to_compact(
     adapted. Without them, the network is rounded as it is: give them where bytes are few. `low` and
     `high` are the values that the input bytes 0 and 255 stand for, one for all inputs or one for
     each; by default the range of X is used (or four standard deviations around the mean in `fit`).
-    `storages` are the ways to store numbers that are compared.
+    `storages` are the ways to store numbers that are compared. With `fast`, the bytes are those of
+    ``compact_source(net, fast=True)``, whose straight-line code takes several times as many for an
+    edge, and a fraction of the instructions.
     """
     check_model(model)
     known = X is not None
     samples = _samples(model, X, y, seed)
     ranges = list(_ranges(model, samples.X, low, high, known))
     storages = storages if max_bytes is not None else storages[-1:]
+    storages = [replace(storage, fast=fast) for storage in storages]
     limits = [_limit(model, samples, ranges[0], storage, max_bytes) for storage in storages]
     choices = [
         (storage, limit) for storage, limit in zip(storages, limits, strict=True) if limit > 0
@@ -115,7 +127,7 @@ def to_compact(
         scored = [_tried(model, fit, held, ends, *c, seed, known) for c in choices]
         choices = [choices[i] for i in np.argsort(scored, kind="stable")]
     net = _first_made(model, samples, ends, choices, seed, known, max_bytes)
-    return _measured(model, net, samples if known and y is not None else None)
+    return _measured(model, net, samples if known and y is not None else None, fast)
 
 
 def _first_made(
@@ -127,19 +139,35 @@ def _first_made(
     known: bool,
     max_bytes: int | None,
 ) -> CompactNetwork:
-    """Return the network of the first choice whose sums stay within 32 bits."""
+    """Return the network of the first choice that fits, and whose sums stay within 32 bits."""
     for place, (storage, limit) in enumerate(choices):
         try:
-            net = _made(model, samples, ends, storage, limit, seed, known, 1.0)
-            excess = 0 if max_bytes is None else flash(net) - max_bytes
-            if excess > 0:  # its code is larger than that of the network before it was pruned
-                net = _made(model, samples, ends, storage, limit - excess, seed, known, 1.0)
-        except OutOfRange:
+            return _fitting(model, samples, ends, storage, limit, seed, known, max_bytes)
+        except (OutOfRange, TooSmall):
             if place + 1 == len(choices):
                 raise
-        else:
-            return net
     raise AssertionError("there is no choice")
+
+
+def _fitting(
+    model: Any,
+    samples: Samples,
+    ends: tuple[NDArray, NDArray],
+    storage: Storage,
+    limit: int,
+    seed: int,
+    known: bool,
+    max_bytes: int | None,
+) -> CompactNetwork:
+    """Return a network that fits with its code, which may be larger than it was before pruning."""
+    while True:
+        net = _made(model, samples, ends, storage, limit, seed, known, 1.0)
+        size = 0 if max_bytes is None else flash(net, fast=storage.fast)
+        if max_bytes is None or size <= max_bytes:
+            return net
+        if not net.n_edges:
+            raise TooSmall(f"{max_bytes} bytes are too few: without any edge it takes {size}")
+        limit -= size - max_bytes
 
 
 def _limit(
@@ -155,9 +183,11 @@ def _limit(
 def limit_of(
     model: Any, samples: Samples, ends: tuple[NDArray, NDArray], storage: Storage, most: int | None
 ) -> int:
-    """Return the bytes that are left for the table, without the code."""
+    """Return the bytes that are left for the table, without the code; or those of all."""
     if most is None:
-        return 1 << 30
+        return UNLIMITED
+    if storage.fast:  # there is no table: the limit is that of the code
+        return most
     net = scaled(draft_of(model, *ends), storage, _bytes(samples, ends)[:CALIBRATION]).rounded()
     code = flash(net) - len(encoded(net).stream) if has_compiler() else code_estimate(net)
     return most - code
@@ -202,9 +232,7 @@ def _ranges(
         ends = np.where(flat, np.stack([X.min(axis=0), X.max(axis=0)]), ends)
         lows = ends[0] if low is None else np.broadcast_to(np.asarray(low, float), n)
         highs = ends[1] if high is None else np.broadcast_to(np.asarray(high, float), n)
-        if (lows > highs).any():
-            worst = int(np.argmax(lows - highs))
-            raise ValueError(f"input {worst} has the range {lows[worst]} to {highs[worst]}")
+        check_ranges(lows, highs)
         yield lows.copy(), highs.copy()
         if low is not None and high is not None:
             return
@@ -220,9 +248,7 @@ def _split(model: Any, samples: Samples, seed: int) -> tuple[Samples, Samples]:
 
 
 def _bytes(samples: Samples, ends: tuple[NDArray, NDArray]) -> NDArray[np.uint8]:
-    low, high = ends
-    width = np.where(high > low, high - low, 1.0)
-    return np.floor(np.clip((samples.X - low) / width * 255, 0, 255) + 0.5).astype(np.uint8)
+    return as_bytes(samples.X, *ends)
 
 
 def _lesson(model: Any, samples: Samples, net: CompactNetwork) -> Lesson:
@@ -258,15 +284,14 @@ def _made(
     n = len(samples.X)
     steps = int(np.clip(EPOCHS * n / BATCH, LEAST_STEPS, MOST_STEPS) * share)
     noise = NOISE if start.net.n_inputs >= MANY_INPUTS else 0.0
-    size = _size(start)
+    size = 0 if limit >= UNLIMITED else _size(start, storage)
     for left in range(PRUNING_ROUNDS - 1, -1, -1):
         if size <= limit:
             break
         allowed = limit + (size - limit) * (0.0 if left == 0 else 0.5 ** (PRUNING_ROUNDS - left))
-        start = strongest(
-            start, importances(start, lesson, seed), lambda one, most=allowed: _size(one) <= most
-        )
-        size = _size(start)
+        matter = importances(start, lesson, seed)
+        start = strongest(start, matter, lambda one, most=allowed: _size(one, storage) <= most)
+        size = _size(start, storage)
         if known and left:
             start = refit(start, lesson, steps=max(steps // 8, 1), seed=seed, noise=noise)
     if known:
@@ -274,8 +299,10 @@ def _made(
     return start.rounded()
 
 
-def _size(one: Scaled) -> int:
-    return len(encoded(one.rounded()).stream)
+def _size(one: Scaled, storage: Storage) -> int:
+    """Return the bytes that are limited: those of the table, or of straight-line code."""
+    net = one.rounded()
+    return flash(net, fast=True) if storage.fast else len(encoded(net).stream)
 
 
 def _tried(
@@ -333,9 +360,9 @@ def score(model: Any, answers: NDArray, y: NDArray) -> float:
     return float(1.0 - rest / total) if total else 0.0
 
 
-def _measured(model: Any, net: CompactNetwork, samples: Samples | None) -> Compacted:
+def _measured(model: Any, net: CompactNetwork, samples: Samples | None, fast: bool) -> Compacted:
     before = after = None
     if samples is not None:
         before = score(model, np.asarray(model.predict(samples.X)), samples.y)
         after = score(model, predict(net, samples.X), samples.y)
-    return Compacted(net, flash(net), has_compiler(), before, after)
+    return Compacted(net, flash(net, fast=fast), has_compiler(), before, after)

@@ -9,6 +9,7 @@ from pathlib import Path
 from dirad.export.compact.encode import encoded
 from dirad.export.compact.form import NODE_MOST, POWERS, CompactNetwork, bounds
 from dirad.export.compact.source import compact_source
+from dirad.export.compact.straight import straight_bytes
 
 COMPILER = "arm-none-eabi-gcc"
 CORE = ("-mcpu=cortex-m0", "-mthumb", "-Os", "-std=c99", "-ffunction-sections", "-fdata-sections")
@@ -60,11 +61,11 @@ def linked_flash(source: str, *, libraries: tuple[str, ...] = ()) -> int:
     return code + data
 
 
-def flash(net: CompactNetwork) -> int:
+def flash(net: CompactNetwork, *, fast: bool = False) -> int:
     """Return the bytes of a compact network with its code on a Cortex-M0."""
     if has_compiler():
-        return linked_flash(compact_source(net) + caller(net))
-    return estimated_flash(net)
+        return linked_flash(compact_source(net, fast=fast) + caller(net))
+    return straight_bytes(net) if fast else estimated_flash(net)
 
 
 def code_estimate(net: CompactNetwork) -> int:

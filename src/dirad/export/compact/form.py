@@ -25,6 +25,7 @@ SQUARE_SHIFT = ONE_BITS + 3  # t·|t| over 8, in the fraction of t
 SIGMA_MOST = 3 * ONE
 LARGEST_SHIFT = 15  # two shifts share a byte
 INTEGER = 2**31 - 1
+LEAST_FLOAT = 1e-37  # smaller numbers are written as 0
 NODE_MOST = 2**15 - 1  # of a hidden node; C tests it only where a node could exceed it
 
 UNIFORM, POWERS = "uniform", "powers"  # kinds of weight levels
@@ -125,17 +126,43 @@ class CompactNetwork:
 
     def to_bytes(self, X: NDArray) -> NDArray[np.uint8]:
         """Return inputs as bytes; what lies beyond the range is taken as its end."""
-        width = np.where(self.high > self.low, self.high - self.low, 1.0)
-        share = (np.asarray(X, np.float64) - self.low) / width
-        if np.isnan(share).any():
-            raise ValueError("a compact network takes no missing values")
-        return np.floor(np.clip(share * BYTE, 0, BYTE) + 0.5).astype(np.uint8)
+        return as_bytes(X, self.low, self.high)
 
     def with_edges(self, keep: NDArray[np.bool_]) -> "CompactNetwork":
         """Return the network with some of its edges."""
         counts = np.bincount(self.row[keep], minlength=self.n_rows)
         start = np.concatenate([[0], np.cumsum(counts)])
         return replace(self, start=start, source=self.source[keep], weight=self.weight[keep])
+
+
+def as_bytes(X: NDArray, low: NDArray, high: NDArray) -> NDArray[np.uint8]:
+    """Return inputs as bytes, bit for bit as the function ``<name>_input`` in C makes them."""
+    if np.isnan(X).any():
+        raise ValueError("a compact network takes no missing values")
+    with np.errstate(over="ignore"):  # what is infinite in float is beyond the range
+        values = np.asarray(X, np.float64).astype(np.float32)
+    low, high = in_float(low), in_float(high)
+    inside = (values > low) & (values < high)
+    width = np.where(high > low, high - low, np.float32(1.0))
+    share = np.where(inside, values - low, np.float32(0.0)) / width
+    whole = np.floor(share * np.float32(BYTE) + np.float32(0.5))
+    return np.where(inside, whole, np.where(values > low, BYTE, 0)).astype(np.uint8)
+
+
+def in_float(ends: NDArray) -> NDArray[np.float32]:
+    """Return the ends of ranges as C has them; the smallest numbers are 0 there."""
+    return np.where(np.abs(ends) < LEAST_FLOAT, 0.0, ends).astype(np.float32)
+
+
+def check_ranges(low: NDArray, high: NDArray) -> None:
+    """Refuse ranges that are out of order, or whose width float does not hold."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = in_float(high) - in_float(low)
+    bad = (low > high) | ~np.isfinite(width)
+    if bad.any():
+        i = int(np.argmax(bad))
+        why = "" if low[i] > high[i] else ", which is too wide for float"
+        raise ValueError(f"input {i} has the range {low[i]:g} to {high[i]:g}{why}")
 
 
 class OutOfRange(ValueError):

@@ -33,6 +33,7 @@ from dirad.growth.shared_layer import (
 )
 
 BYTES_PER_EDGE, BYTES_PER_NODE = 1.1, 3
+WITHOUT, FAST_BYTES_PER_EDGE = 60, 7.5  # of straight-line code
 NODES = 0.65  # of a shared layer, times the root of its edges: best of those tried on MNIST
 LEAST_EDGES_GROWN = 4
 
@@ -48,6 +49,7 @@ def fit_compact(
     low: Any = None,
     high: Any = None,
     storages: Sequence[Storage] = STORAGES,
+    fast: bool = False,
     seed: int = 0,
 ) -> tuple[Any, Compacted]:
     """Return a network like `model`, grown for `max_bytes` of flash, and its compact form.
@@ -56,8 +58,14 @@ def fit_compact(
     decide its size. The other parameters are those of `to_compact`.
     """
     X, y = np.asarray(X, np.float64), np.asarray(y)
-    plans = _plans(model, X, y, max_bytes)
-    options: dict[str, Any] = {"low": low, "high": high, "storages": storages, "seed": seed}
+    plans = _plans(model, X, y, max_bytes, fast)
+    options: dict[str, Any] = {
+        "low": low,
+        "high": high,
+        "storages": storages,
+        "fast": fast,
+        "seed": seed,
+    }
     best = plans[0]
     n = int(HELD_OUT * len(X))
     if len(plans) > 1 and n >= LEAST_HELD_OUT:
@@ -78,11 +86,11 @@ def _grown(model: Any, plan: Plan, X: Any, y: Any) -> Any:
     return type(model)(**(model.get_params() | plan)).fit(X, y)
 
 
-def _plans(model: Any, X: Any, y: Any, max_bytes: int) -> list[Plan]:
+def _plans(model: Any, X: Any, y: Any, max_bytes: int, fast: bool) -> list[Plan]:
     """Return the sizes that are compared."""
     n_outputs = len(np.unique(y)) if hasattr(model, "predict_proba") else 1
     room = max_bytes - WITH_NODES[-1] - OF_TWO_FORMATS - MARGIN
-    edges = edges_in(room)
+    edges = round(max(max_bytes - WITHOUT, 0) / FAST_BYTES_PER_EDGE) if fast else edges_in(room)
     if (
         n_outputs >= LEAST_OUTPUTS
         and X.shape[1] >= LEAST_INPUTS

@@ -32,6 +32,7 @@ class Storage:
 
     formats: tuple[Weights, Weights]  # of hidden nodes, and of outputs
     bias_bytes: int = 1
+    fast: bool = False  # as straight-line code, instead of a table
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""A compact network as one C99 header: a table of bytes, and a loop that walks it."""
+"""A compact network as one C99 header: a table of bytes and a loop, or straight-line code."""
 
-from dirad.export.c_source import check_name, real, text
+from dirad.export.c_source import check_name, comment, real, text
 from dirad.export.compact.encode import Encoded, encoded
 from dirad.export.compact.form import (
     BYTE,
@@ -12,15 +12,20 @@ from dirad.export.compact.form import (
     CompactNetwork,
     bounds,
     check_bounds,
+    check_ranges,
+    in_float,
 )
+from dirad.export.compact.straight import straight_lines
 
 BYTES_PER_LINE = 20
+NEEDS = "Flash: {flash} bytes of constants, and the code. RAM: {ram} bytes, on the stack."
+FAST = "Constants are part of the code, which has no loop. RAM: on the stack."
 NAMED_INPUTS = 8  # that the comment at the top lists
 
 _FRAME = """/* {title}.
  *
  * Made by dirad. C99, integers of 32 bits, no library, no memory but the stack.
- * Flash: {flash} bytes of constants, and the code. RAM: {ram} bytes, on the stack.
+ * {needs}
  * Inputs are bytes: {name}_input(i, value) makes one of a number.{inputs}
  * Right shifts of negative numbers must keep the sign, as with every common compiler.
  */
@@ -32,14 +37,16 @@ _FRAME = """/* {title}.
 #define {NAME}_N_INPUTS {n_inputs}
 #define {NAME}_N_OUTPUTS {n_outputs}
 {macros}
-static const uint8_t {name}_bytes[{n_bytes}] = {{
-{table}
-}};
-
 {run}
 {answer}
 {input}
 #endif
+"""
+
+_TABLE = """static const uint8_t {{name}}_bytes[{n_bytes}] = {{
+{table}
+}};
+
 """
 
 _RUN = """/* {what} */
@@ -112,37 +119,48 @@ static inline uint8_t {name}_input(int i, float value)
         return 0;
     if (value >= high)
         return 255;
-    return (uint8_t)((value - low) * 255.0f / (high - low) + 0.5f);
+    /* volatile: rounded to float before the sum, also where one instruction does both. */
+    const volatile float steps = (value - low) / (high - low) * 255.0f;
+    return (uint8_t)(steps + 0.5f);
 }
 """
 
 
-def compact_source(net: CompactNetwork, name: str = "model") -> str:
-    """Return the header.
+def compact_source(net: CompactNetwork, name: str = "model", *, fast: bool = False) -> str:
+    """Return the header: a table of bytes and a loop, or if `fast` a statement per sum.
+
+    The second takes several times as many bytes and a fraction of the instructions.
 
     It defines ``<name>_predict(x, out)``, which writes the output rows for bytes x, and for
     classifiers ``<name>_predict_class(x)``, for regressors ``<name>_value(i, out)``.
     """
     check_name(name)
     check_bounds(net)
-    data = encoded(net)
-    whole = _FRAME.format(
+    check_ranges(net.low, net.high)
+    if fast:
+        needs, run = FAST, straight_lines(net)
+    else:
+        data = encoded(net)
+        n_bytes = len(data.stream)
+        needs = NEEDS.format(flash=n_bytes, ram=_ram(net))
+        run = _TABLE.format(n_bytes=n_bytes, table=_table(data.stream)) + _run(net, data)
+
+    def named(source: str) -> str:
+        return source.replace("{name}", name).replace("{NAME}", name.upper())
+
+    return _FRAME.format(
         title=_title(net),
-        flash=len(data.stream),
-        ram=_ram(net),
+        needs=needs,
         inputs=_named_inputs(net),
         name=name,
         NAME=name.upper(),
         n_inputs=net.n_inputs,
         n_outputs=net.n_outputs,
-        macros=_macros(net, name.upper()),
-        n_bytes=len(data.stream),
-        table=_table(data.stream),
-        run=_run(net, data),
-        answer=_VALUE if net.classes is None else _class(net),
-        input=_INPUT,
+        macros=_macros(net, name),
+        run=named(run),
+        answer=named(_VALUE if net.classes is None else _class(net)),
+        input=named(_INPUT),
     )
-    return whole.replace("{name}", name).replace("{NAME}", name.upper())
 
 
 def _title(net: CompactNetwork) -> str:
@@ -153,7 +171,7 @@ def _title(net: CompactNetwork) -> str:
 def _named_inputs(net: CompactNetwork) -> str:
     if not 0 < len(net.names) <= NAMED_INPUTS:
         return ""
-    named = ", ".join(text(name)[1:-1].replace("*/", "* /") for name in net.names)
+    named = ", ".join(comment(name) for name in net.names)
     return f"\n * They are: {named}."
 
 
@@ -170,8 +188,9 @@ def _state(net: CompactNetwork) -> str:
     return f"{limit}            node[n++ - {{NAME}}_N_INPUTS] = (int16_t)z;"
 
 
-def _macros(net: CompactNetwork, upper: str) -> str:
-    pairs = [("LOW", net.low), ("HIGH", net.high)]
+def _macros(net: CompactNetwork, name: str) -> str:
+    upper = name.upper()
+    pairs = [("LOW", in_float(net.low)), ("HIGH", in_float(net.high))]
     lines = []
     if net.classes is None:
         pairs += [("SCALE", net.scale), ("OFFSET", net.offset)]
@@ -186,12 +205,12 @@ def _macros(net: CompactNetwork, upper: str) -> str:
         if len(set(numbers)) == 1:
             lines.append(f"#define {upper}_{key}(i) {numbers[0]}")
         else:
-            lines.append(f"#define {upper}_{key}(i) {{name}}_{key.lower()}[i]")
+            lines.append(f"#define {upper}_{key}(i) {name}_{key.lower()}[i]")
             body = ",\n".join(
                 "    " + ", ".join(numbers[i : i + 8]) for i in range(0, len(numbers), 8)
             )
             tables.append(
-                f"static const float {{name}}_{key.lower()}[{len(numbers)}] = {{\n{body}\n}};"
+                f"static const float {name}_{key.lower()}[{len(numbers)}] = {{\n{body}\n}};"
             )
     return "\n".join([*lines, "", *tables, ""] if tables else [*lines, ""])
 
@@ -217,14 +236,14 @@ def _run(net: CompactNetwork, data: Encoded) -> str:
         )
         bits = "bits"
     middle = 1 << (8 * net.bias_bytes - 1)
-    taken = "p[0]" if net.bias_bytes == 1 else "p[0] * 256 + p[1]"
+    taken = "p[0]" if net.bias_bytes == 1 else "(int32_t)p[0] * 256 + p[1]"
     begin = f"        p += {net.bias_bytes};\n" + begin
     value = "x[at]"
     if net.n_hidden:
         value = "at < {NAME}_N_INPUTS ? x[at] : node[at - {NAME}_N_INPUTS]"
     parts = {
         "{what}": what,
-        "{nodes}": f"    int16_t node[{net.n_hidden}];\n" if net.n_hidden else "",
+        "{nodes}": _nodes(net.n_hidden),
         "{first}": str(data.first[0] if net.n_hidden else data.first[1]),
         "{before}": before,
         "{rows}": str(net.n_rows),
@@ -245,6 +264,11 @@ def _run(net: CompactNetwork, data: Encoded) -> str:
     for key, part in parts.items():
         source = source.replace(key, part)
     return source
+
+
+def _nodes(n: int) -> str:
+    """Return the declaration; of a single node, compilers cannot see that it is written first."""
+    return f"    int16_t node[{n}]{' = { 0 }' if n == 1 else ''};\n" if n else ""
 
 
 def _edge(net: CompactNetwork, bits: str, value: str) -> str:

@@ -12,6 +12,7 @@ from dirad.export.compact.form import (
     CompactNetwork,
     Weights,
     check_bounds,
+    check_ranges,
 )
 
 INTEGERS = ("start", "source", "weight", "bias", "gate_shift", "product_shift")
@@ -19,6 +20,7 @@ REALS = ("low", "high", "scale", "offset")
 COUNTS = ("n_inputs", "n_hidden", "bias_bytes", "bias_shift")
 GAP_BITS, WEIGHT_BITS = range(1, 9), range(1, 9)
 MOST_BIAS_SHIFT = 24
+MOST_BITS_OF_POWERS = 5  # up to 2^15: sums of larger ones may not even fit into 64 bits
 
 
 def as_json(net: CompactNetwork) -> dict[str, Any]:
@@ -42,6 +44,10 @@ def from_json(
         raise ValueError(f"not a valid compact network: {error}") from None
     _check(net)
     check_bounds(net)
+    try:
+        check_ranges(net.low, net.high)
+    except ValueError as error:
+        raise ValueError(f"compact network: {error}") from None
     return net
 
 
@@ -67,7 +73,9 @@ def _reals(values: Any, key: str) -> NDArray[np.float64]:
 def _formats(values: Any) -> tuple[Weights, Weights]:
     hidden, output = (Weights(*own) for own in values)
     for own in (hidden, output):
-        narrow = type(own.gap) is int and own.gap in GAP_BITS and own.bits in WEIGHT_BITS
+        narrow = type(own.gap) is int and type(own.bits) is int
+        narrow = narrow and own.gap in GAP_BITS and own.bits in WEIGHT_BITS
+        narrow = narrow and (own.kind != POWERS or own.bits <= MOST_BITS_OF_POWERS)
         if not narrow or own.gap + own.bits not in (8, 16) or own.kind not in (UNIFORM, POWERS):
             raise ValueError(f"compact network: unknown format {own}")
     if hidden.is_wide != output.is_wide or hidden.kind != output.kind:
@@ -97,8 +105,8 @@ def _check(net: CompactNetwork) -> None:
     most = (1 << (8 * net.bias_bytes - 1)) - 1
     if (shifts < 0).any() or (shifts > LARGEST_SHIFT).any() or (np.abs(net.bias) > most).any():
         raise ValueError("compact network: a shift or a bias is out of range")
-    if net.start[0] != 0 or (np.diff(net.start) < 0).any() or (net.low > net.high).any():
-        raise ValueError("compact network: rows or ranges are not in order")
+    if net.start[0] != 0 or (np.diff(net.start) < 0).any():
+        raise ValueError("compact network: rows are not in order")
     for row in range(net.n_rows):
         own = slice(net.start[row], net.start[row + 1])
         source, weight = net.source[own], net.weight[own]
