@@ -221,14 +221,16 @@ def test_a_model_that_claims_samples_wrongly_is_a_rival():
     few = np.where(np.arange(200) < 90, 0.0, 2.0)
     assert rival_of(X, y, own, [claimant(few, 1 - y)]) is None  # most samples are not claimed
     assert rival_of(X, np.full(200, -1), own, [wrong]) is None  # without labels, nothing tells
+    stranger = claimant(np.zeros(200), 1 - y, classes=(2, 3))
+    assert rival_of(X, y, own, [stranger]) is None  # of other classes: it has a task of its own
 
 
 def answers(score, label):
     return SimpleNamespace(score=score, label=label)
 
 
-def claimant(score, label):
-    return SimpleNamespace(evaluate=lambda X: answers(score, label), classes=[0, 1])
+def claimant(score, label, classes=(0, 1)):
+    return SimpleNamespace(evaluate=lambda X: answers(score, label), frequent_classes=classes)
 
 
 def test_the_model_in_use_answers_in_place_of_a_rival(monkeypatch):

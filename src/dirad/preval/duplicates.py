@@ -30,10 +30,15 @@ def is_same_inputs_other_labels(older: Model, buffer: Buffer, false_alarms: floa
     labels = codes[codes != UNLABELLED]
     if len(X) < MIN_COMPARED or not len(labels):
         return False
-    if older.classes and np.mean(np.isin(labels, older.frequent_classes)) <= 0.5:
+    if older.classes and not has_most_labels(older, labels):
         return False
     verdict = judge(older, X, y).verdict
     return verdict.p_inputs >= false_alarms > verdict.p_labels
+
+
+def has_most_labels(model: Model, labels: NDArray[np.int64]) -> bool:
+    """Are most of these labels of classes that the model learned?"""
+    return bool(np.mean(np.isin(labels, model.frequent_classes)) > 0.5)
 
 
 def is_duplicate(older: Expert, young: Expert, buffer: Buffer) -> bool:
@@ -52,7 +57,8 @@ def rival_of(
     """Return another model that claims most samples of the one in use, and is wrong on them.
 
     The model in use knows these samples, and `own` are its scores. By scores alone the other model
-    would answer, but the labels say that the samples are not of its task.
+    would answer, but the labels say that its rule is another one. Their classes must be mostly the
+    same: models of other classes belong to other tasks, and each must go on answering its own.
     """
     known = y != UNLABELLED
     least, claimant = own.score, np.full(len(X), -1)
@@ -64,7 +70,7 @@ def rival_of(
     for i, other in enumerate(others):
         claimed = known & (claimant == i)
         n = np.count_nonzero(claimed)
-        if other.classes and n > MIN_RIVAL_SHARE * len(X):
+        if n > MIN_RIVAL_SHARE * len(X) and has_most_labels(other, y[claimed]):
             gain = (labels[i] != y)[claimed] * 1.0 - (own.label != y)[claimed]
             error = max(float(gain.std()), MIN_RIVAL_STD) / np.sqrt(n)
             if float(gain.mean()) > MIN_RIVAL_Z * error:
