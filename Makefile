@@ -14,6 +14,9 @@ MAKE_VENV = $(PYTHON) -m venv $(VENV)
 INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
 endif
 
+# Each test process has one thread: threads of several that wait for each other take many times as long.
+ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test slow bench docs clean distclean
 .DELETE_ON_ERROR:
@@ -29,10 +32,10 @@ test: $(VENV)/dev.stamp  ## lint, format, layers, types and tests: all that must
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
-	$(BIN)/pytest --numprocesses logical --dist loadfile
+	$(ONE_THREAD) $(BIN)/pytest --numprocesses logical --dist loadfile
 
 slow: $(VENV)/dev.stamp  ## the tests that take minutes
-	$(BIN)/pytest -m slow
+	$(ONE_THREAD) $(BIN)/pytest -m slow
 
 bench: $(VENV)/bench.stamp  ## measure against other methods
 	$(BIN)/python benchmarks/run.py
