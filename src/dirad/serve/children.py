@@ -12,6 +12,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from dirad.serve.records import framed, unpacked
 
 Answer = tuple[dict[str, Any], bytes]
@@ -104,10 +106,11 @@ def _serve(pipe: Connection, make_handler: Callable[[], Handler], max_memory: in
     """Answer requests until the parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to end
     with contextlib.suppress(AttributeError, OSError):
-        os.nice(5)  # answers go before learning
+        os.nice(10)  # answers go before learning
     if max_memory is not None:
         _limit_memory(max_memory)
     handler = make_handler()
+    threadpool_limits(1)  # threads of BLAS would take the cores from answers
     while True:
         try:
             head, body = unpacked(pipe.recv_bytes())

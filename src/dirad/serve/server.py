@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -25,6 +26,7 @@ MOST_CONNECTIONS = 1000
 MOST_FILES = 4096  # open at once, connections included
 CLOSING_SECONDS = 5  # that open requests get when the server ends
 ENDING = (signal.SIGINT, signal.SIGTERM)
+SWITCH_SECONDS = 0.0001  # after which a thread that computes lets another one answer
 LOOK_SECONDS = 1.0  # between two looks at whether another server has taken over
 
 log = logging.getLogger("dirad.serve")
@@ -127,6 +129,7 @@ def check_host(host: str, doorkeeper: Doorkeeper) -> None:
 
 def run(service: Service, doorkeeper: Doorkeeper, host: str, port: int, ready: Any = None) -> bool:
     """Serve until a signal comes; False if another server has taken over the store."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     config = uvicorn.Config(
         create_app(service, doorkeeper),
         host=host,
