@@ -81,7 +81,7 @@ def watches() -> dict[str, Watch]:
 def one_by_one(name: str, first: NDArray, rest: NDArray, **options: Any) -> int:
     """Return the first sample of the rest at which some column's detector of river alarms.
 
-    The first samples are shown too; a detector that alarms in them begins anew.
+    The first samples are shown too; a detector that alarms in them is reset.
     """
     try:
         from river import drift

@@ -173,7 +173,7 @@ def _check_options(columns: Columns, growth: Growth, stream: Stream, *, resume: 
     elif growth.max_bytes is not None:
         check_max_bytes(growth.max_edges, growth.preset, growth.committee, growth.structure)
         if resume:
-            raise Usage("--resume: a fit with --max-bytes writes no checkpoints; start it anew")
+            raise Usage("--resume: a fit with --max-bytes writes no checkpoints; fit without it")
     elif stream.finish:
         raise Usage("--finish needs --continual: a single network is always finished")
     elif stream.time is not None:

@@ -46,7 +46,7 @@ def to_c(
     ``<name>_watch_is_new`` test batches of a stream, in constant memory, at the system's own rate.
     In fixed point, near ties between models may be routed differently. Given samples of known
     tasks that the system has not learned from as `calibration`, (samples, features), what is usual
-    is determined anew from these, by errors as the exported model computes them.
+    is determined from these instead, by errors as the exported model computes them.
 
     Inputs may be missing if they were in `fit`: in float as ``NAN``, in fixed point as the smallest
     integer, ``<NAME>_MISSING``. Categories are given as numbers. The comment at the top lists both.

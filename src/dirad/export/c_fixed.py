@@ -145,7 +145,7 @@ _LARGEST = """    const int32_t *z = v + {start};
 
 NEAR_BITS = 14
 NEAR = 1 << NEAR_BITS  # sums around 0 whose answers are computed, to find where classes change
-LEAST_FRACTION = 22  # of outputs; beyond these sums, they are then told apart
+LEAST_FRACTION = 22  # bits of outputs; with fewer, sums beyond NEAR may give equal answers
 
 MISSING_INPUT = "{NAME}_MISSING stands for a missing input; {name}_input makes it of NAN."
 

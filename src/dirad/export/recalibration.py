@@ -1,4 +1,4 @@
-"""A PREVAL system calibrated anew, by errors as the exported model computes them."""
+"""Recalibration of a PREVAL system, by errors as the exported model computes them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

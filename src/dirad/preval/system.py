@@ -184,10 +184,7 @@ class System:
         self.journal.report(*self._apply(decision, judgements, batch))
         if isinstance(decision, decide.Known):
             self._merge_duplicates(judgements)
-        if self.latest != before:
-            self.recent = []
-        elif self.undecided is None:  # else it is kept when it is settled
-            self.recent = self._kept_recent(batch)
+        self._keep_recent(batch, before)
         self._count_samples_and_classes(y)
         self._complete_and_evict()
         self._refine(batch, outputs)
@@ -313,7 +310,7 @@ class System:
             earlier = decide.new_tail(one, batch.y, decision.p, self.false_alarms) or earlier
         before = self.latest
         self._apply(earlier, judgements, batch)
-        self.recent = self._kept_recent(batch) if self.latest == before else []
+        self._keep_recent(batch, before)
         return new
 
     def _before(self) -> list[tuple[NDArray, NDArray[np.int64]]]:
@@ -329,11 +326,17 @@ class System:
         before = self._before()
         return before[len(before) - n :] if n else []
 
-    def _kept_recent(self, batch: Batch) -> list[tuple[NDArray, NDArray[np.int64]]]:
-        """Return the batches that tests of later ones may need: many if they are dependent."""
-        model, _ = self._in_use()
-        dependent = model is not None and not model.calibration.memory.independent
-        return [*self.recent, batch[:2]][-(MAX_BATCHES - 1 if dependent else 1) :]
+    def _keep_recent(self, batch: Batch, before: int | None) -> None:
+        """Keep a batch that tests of later ones may need: many if they are dependent.
+
+        `before` was the model in use. A batch that is undecided is kept when it is settled.
+        """
+        if self.latest != before:
+            self.recent = []
+        elif self.undecided is None:
+            model, _ = self._in_use()
+            dependent = model is not None and not model.calibration.memory.independent
+            self.recent = [*self.recent, batch[:2]][-(MAX_BATCHES - 1 if dependent else 1) :]
 
     def judge(self, X: NDArray, y: NDArray[np.int64] | None = None) -> list[Verdict]:
         """Return what each calibrated model says of a batch."""

@@ -161,7 +161,7 @@ class RegimeTracker(BaseEstimator):
     Parameters
     ----------
     max_regimes
-        No more regimes are told apart at a time.
+        No more regimes than this are distinguished at a time.
     memory
         Latest segments that are kept one by one and clustered again; of older ones, each regime
         keeps their moments. A segment takes 8 · inputs² bytes.
