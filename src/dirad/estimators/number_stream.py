@@ -59,9 +59,9 @@ class NumberAnswers(InputAnswers):
     estimator: ClassVar[str] = "PREVALRegressor"
     state: NumberStream
 
-    def answer(self, X: NDArray) -> Answers:
-        """Return route, predicted numbers, and novelty, in one pass."""
-        return self.state.system.answer(self._bounded(X))
+    def answer(self, X: NDArray, false_alarms: float | None = None) -> Answers:
+        """Return route, predicted numbers, novelty, and which samples are known, in one pass."""
+        return self.state.system.answer(self._bounded(X), false_alarms)
 
     def predict(self, X: NDArray) -> NDArray[np.float64]:
         """Return the predicted number of each sample."""

@@ -120,9 +120,9 @@ class StreamAnswers(InputAnswers):
         """All classes seen, sorted."""
         return self.state.classes
 
-    def answer(self, X: NDArray) -> Answers:
-        """Return route, probabilities in the order of `classes_`, and novelty, in one pass."""
-        found = self.state.system.answer(self._bounded(X))
+    def answer(self, X: NDArray, false_alarms: float | None = None) -> Answers:
+        """Return route, probabilities in the order of `classes_`, novelty, and what is known."""
+        found = self.state.system.answer(self._bounded(X), false_alarms)
         return found._replace(outputs=self.state.by_class(found.outputs))
 
     def predict_proba(self, X: NDArray) -> NDArray[np.float64]:

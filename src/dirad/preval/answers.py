@@ -37,6 +37,7 @@ class Answers(NamedTuple):
     route: NDArray[np.int64]  # (samples,) the number of the model that answers
     outputs: NDArray[np.float64]  # (samples, classes): probabilities; (samples, 1): numbers
     novelty: NDArray[np.float64]  # (samples,) to the model it is least novel to; inf without any
+    known: NDArray[np.bool_] | None = None  # (samples,) if that was asked, and a model can tell
 
 
 def answer(
@@ -163,12 +164,11 @@ def write(result: NDArray, rows: NDArray[np.int64], model: Any, values: NDArray)
         result[np.ix_(rows, np.array(model.classes))] = values
 
 
-def is_known(models: Sequence[Model], X: NDArray, false_alarms: float) -> NDArray[np.bool_]:
-    """Return whether some model knows each sample, at this rate of false alarms."""
-    result = np.zeros(len(X), bool)
-    for model in models:
-        scores = model.evaluate(X)
-        result |= model.calibration.known(scores.log_error, scores.group, false_alarms)
+def is_known(evaluated: Sequence[Evaluated], n: int, false_alarms: float) -> NDArray[np.bool_]:
+    """Return whether some model knows each of n samples, at this rate of false alarms."""
+    result = np.zeros(n, bool)
+    for model, rows, scores in evaluated:
+        result[rows] |= model.calibration.known(scores.log_error, scores.group, false_alarms)
     return result
 
 

@@ -183,8 +183,10 @@ class PaperSystem:
         """Return inputs clipped to what float64 arithmetic can hold; ordinary ones unchanged."""
         return np.clip(X, -MAX_UNITS, MAX_UNITS)
 
-    def answer(self, X: NDArray) -> Answers:
+    def answer(self, X: NDArray, false_alarms: float | None = None) -> Answers:
         """Return route, class probabilities and novelty of samples, in one pass.
+
+        With a rate of false alarms, which the paper does not have, also what `is_known` says.
 
         The lowest conflict ratio decides; of equals, which are 5 to 10 % of samples at
         T_CP = 0.05, the newest model (the oldest instead costs about 0.02 of accuracy after three
@@ -206,7 +208,8 @@ class PaperSystem:
             rows = np.flatnonzero(best == i)
             result[np.ix_(rows, np.array(model.classes, np.int64))] = one.outputs[rows]
         numbers = np.array([model.number for model in experts])
-        return Answers(numbers[best], result, ratios.min(axis=1))
+        known = None if false_alarms is None else self.is_known(X, false_alarms)
+        return Answers(numbers[best], result, ratios.min(axis=1), known)
 
     def scores(self, X: NDArray) -> NDArray[np.float64]:
         """Return the conflict ratio by each expert: (samples, experts)."""

@@ -607,11 +607,18 @@ class System:
         found = known.scores(X)
         return [Evaluated(model, rows, one) for model, one in zip(models, found, strict=True)]
 
-    def answer(self, X: NDArray) -> Answers:
-        """Return route, outputs (class probabilities, or numbers) and novelty, in one pass."""
+    def answer(self, X: NDArray, false_alarms: float | None = None) -> Answers:
+        """Return route, outputs (class probabilities, or numbers) and novelty, in one pass.
+
+        With a rate of false alarms, also which samples some model knows, if a model can tell.
+        """
+        evaluated = self.evaluate(X)
         found = answers.answer(
-            self.evaluate(X), self.models, X, self._default_outputs, self.latest, self.last_used
+            evaluated, self.models, X, self._default_outputs, self.latest, self.last_used
         )
+        if false_alarms is not None and self.calibrated:
+            by_all = evaluated if self._preselection() is None else self._evaluate_by_all(X)
+            found = found._replace(known=answers.is_known(by_all, len(X), false_alarms))
         return self._refined(found, X)
 
     def _refined(self, found: Answers, X: NDArray) -> Answers:
@@ -654,7 +661,8 @@ class System:
 
     def is_known(self, X: NDArray, false_alarms: float) -> NDArray[np.bool_]:
         """Return whether some model knows each sample, at this rate of false alarms."""
-        return answers.is_known(self._require_calibrated(), X, false_alarms)
+        self._require_calibrated()
+        return answers.is_known(self._evaluate_by_all(X), len(X), false_alarms)
 
     def conflicted_inputs(self, X: NDArray) -> NDArray[np.bool_]:
         """Return which inputs contradict the prediction by each sample's model."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dirad.core.network import MODULATORY, OUTPUT, Network
 from dirad.estimators.number_stream import NumberAnswers
+from dirad.preval.answers import Answers as ModelAnswers
 from dirad.preval.events import Report
 from dirad.serve.errors import Conflict, Refused
 from dirad.serve.journal import Score
@@ -50,18 +51,20 @@ class Answers:
             return self.system.n_classes > 0
         return len(self._answers.classes_) > 0
 
-    def recognized(self, X: NDArray[np.float64]) -> dict[str, list[Any]]:
-        """Return for each row the model that it belongs to, and whether that model knows it."""
-        if not self.has_models:
-            return unknown(len(X))
-        with np.errstate(all="ignore"):
-            return {"models": self._answers.route(X).tolist(), "known": self._known(X)}
+    def recognized(
+        self, X: NDArray[np.float64], labels: Sequence[Any] | None
+    ) -> tuple[dict[str, list[Any]], Score | None]:
+        """Return for each row the model that it belongs to, and whether that model knows it.
 
-    def _known(self, X: NDArray[np.float64]) -> list[bool | None]:
-        """Return whether some model knows each row; None while no model can tell."""
-        if not self.system.calibrated:
-            return [None] * len(X)
-        return self._answers.is_known(X, FALSE_ALARMS).tolist()
+        The second result is how well the labelled rows would have been predicted; None if they
+        cannot be.
+        """
+        if not self.has_models:
+            return unknown(len(X)), None
+        with np.errstate(all="ignore"):
+            found = self._answers.answer(X, FALSE_ALARMS)
+        recognized = {"models": found.route.tolist(), "known": _known(found)}
+        return recognized, self._score(found, labels)
 
     def predict(
         self,
@@ -75,40 +78,40 @@ class Answers:
         if not self.has_models:
             raise Conflict(NO_MODEL)
         with np.errstate(all="ignore"):
-            route, outputs, novelty = self._answers.answer(X)
+            answered = self._answers.answer(X, FALSE_ALARMS)
             found: dict[str, Any] = {
-                "models": route.tolist(),
-                "known": self._known(X),
-                "novelty": [finite(one) for one in novelty],
+                "models": answered.route.tolist(),
+                "known": _known(answered),
+                "novelty": [finite(one) for one in answered.novelty],
             }
+            if self.can_predict:
+                found["predictions"] = self._predicted(answered)
             if self.can_predict and self.specification.kind == "classifier":
-                classes = self._answers.classes_
-                found["predictions"] = classes[np.argmax(outputs, axis=1)].tolist()
-                found["classes"] = classes.tolist()
-                found["probabilities"] = outputs.tolist()
-            elif self.can_predict:
-                found["predictions"] = outputs[:, 0].tolist()
+                found["classes"] = self._answers.classes_.tolist()
+                found["probabilities"] = answered.outputs.tolist()
             if coverage is not None:
                 found["interval"] = self._interval(X, coverage)
             if explain:
                 found["explanation"] = self._explanation(X, labels)
         return found
 
-    def score(self, X: NDArray[np.float64], labels: Sequence[Any] | None) -> Score | None:
-        """Return how well the labelled rows would have been predicted; None if they cannot be."""
+    def _predicted(self, answered: ModelAnswers) -> list[Any]:
+        if self.specification.kind == "classifier":
+            return self._answers.classes_[np.argmax(answered.outputs, axis=1)].tolist()
+        return answered.outputs[:, 0].tolist()
+
+    def _score(self, answered: ModelAnswers, labels: Sequence[Any] | None) -> Score | None:
         if labels is None or not self.can_predict:
             return None
-        rows = [i for i, label in enumerate(labels) if label is not None]
-        if not rows:
+        pairs = zip(self._predicted(answered), labels, strict=True)
+        pairs = [(one, label) for one, label in pairs if label is not None]
+        if not pairs:
             return None
-        with np.errstate(all="ignore"):
-            predicted = self._answers.predict(X[rows]).tolist()
-        pairs = zip(predicted, (labels[i] for i in rows), strict=True)
         if self.specification.kind == "regressor":
             total = sum(abs(one - label) for one, label in pairs)
         else:
             total = sum(one == label for one, label in pairs)
-        return Score(len(rows), float(total))
+        return Score(len(pairs), float(total))
 
     def models(self, networks: bool = False, only: int | None = None) -> list[dict[str, Any]]:
         """Return what each model is: its number, phase, size, classes and, if wanted, network.
@@ -195,6 +198,11 @@ class Answers:
         p = finite(found.p)
         facts = {"kind": found.kind, "model": int(found.model), "p": p, "inputs": changed}
         return facts | {"text": found.text(names)}
+
+
+def _known(answered: ModelAnswers) -> list[bool | None]:
+    """Return whether some model knows each row; None while no model can tell."""
+    return [None] * len(answered.route) if answered.known is None else answered.known.tolist()
 
 
 def unknown(rows: int) -> dict[str, list[Any]]:

@@ -247,12 +247,7 @@ def _add_answers(
         def work() -> bytes:
             specification, most = service.stream(name).row.specification, service.limits.rows
             asked = bodies.read_question(specification, kind, body, most, service.reader)
-            found = service.answers(name).predict(
-                asked.rows.X,
-                explain=explain or asked.explain,
-                labels=asked.rows.labels,
-                coverage=asked.coverage,
-            )
+            found = service.predict(name, asked, explain=explain)
             return json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
 
         run = reading.run if bodies.is_slow(kind, body) else run_in_threadpool

@@ -151,6 +151,13 @@ def _check_count(n: int, most: int) -> None:
 
 def _columns_of_rows(rows: list[Any], names: list[str]) -> dict[str, list[Any]]:
     """Turn rows into columns."""
+    if set(map(type, rows)) != {list} or set(map(len, rows)) != {len(names)}:
+        _check_rows(rows, names)
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+
+
+def _check_rows(rows: list[Any], names: list[str]) -> None:
+    """Turn rows that are objects into lists; refuse what is no row of these columns."""
     for i, row in enumerate(rows):
         if isinstance(row, dict):
             missing = [name for name in names if name not in row]
@@ -164,7 +171,6 @@ def _columns_of_rows(rows: list[Any], names: list[str]) -> dict[str, list[Any]]:
             raise Refused(f"row {i}: a row is a list or an object, got {row!r:.40}")
         elif len(row) != len(names):
             raise Refused(f"row {i}: {len(row)} values, and there are {len(names)} columns")
-    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
 def _inputs(
@@ -229,8 +235,12 @@ def _labels(specification: Specification, given: Any, n: int) -> list[Any] | Non
         raise Refused(f"labels must be a list, got {given!r:.40}")
     if len(given) != n:
         raise Refused(f"{n} rows and {len(given)} labels")
-    is_number = specification.kind == "regressor"
-    found = [_number(one, i) if is_number else _label(one, i) for i, one in enumerate(given)]
+    if specification.kind == "regressor":
+        found = [_number(one, i) for i, one in enumerate(given)]
+    elif set(map(type, given)) == {int} and -MAX_WHOLE <= min(given) and max(given) <= MAX_WHOLE:
+        return given  # as most labels are: not looked at one by one
+    else:
+        found = [_label(one, i) for i, one in enumerate(given)]
     return None if all(one is None for one in found) else found
 
 

@@ -1,6 +1,7 @@
 """The server process: it listens, and ends cleanly."""
 
 import asyncio
+import gc
 import json
 import logging
 import signal
@@ -146,6 +147,7 @@ def run(service: Service, doorkeeper: Doorkeeper, host: str, port: int, ready: A
     )
     server = Server(config)
     _allow_files()
+    gc.freeze()  # what is there already stays: no collection, for which answers wait, looks at it
     asyncio.run(_serve(server, service, ready))
     return not service.engine.is_fenced
 

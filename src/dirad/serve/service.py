@@ -14,7 +14,7 @@ from typing import Any
 from dirad.serve import journal, records
 from dirad.serve.answers import NO_MODEL, Answers, unknown
 from dirad.serve.binary import READER_MEMORY, reading_handler
-from dirad.serve.bodies import LateLabels, Rows
+from dirad.serve.bodies import LateLabels, Question, Rows
 from dirad.serve.children import Child, ChildDied, ChildTimeout
 from dirad.serve.engine import Engine, Work
 from dirad.serve.errors import Busy, Conflict, Fenced, NotFound, Refused
@@ -235,13 +235,10 @@ class Service:
         """Accept rows: the result is the answer as JSON, once they are on disk."""
         live = self.stream(name)
         self._check_pending(live, len(rows.X))
-        found: dict[str, Any] = {"rows": len(rows.X)}
-        score = None
+        recognized, score = unknown(len(rows.X)), None
         if live.answers is not None:
-            found |= live.answers.recognized(rows.X)
-            score = live.answers.score(rows.X, rows.labels)
-        else:
-            found |= unknown(len(rows.X))
+            recognized, score = live.answers.recognized(rows.X, rows.labels)
+        found: dict[str, Any] = {"rows": len(rows.X)} | recognized
         record = records.samples(rows.X, rows.labels)
         answer = json.dumps(found, separators=(",", ":")).encode()
         request = journal.Request(record, answer, key, digest, rows.ids, rows.label_type, score)
@@ -303,6 +300,14 @@ class Service:
         self.engine.accepted(row)
 
     # ---------------------------------------------------------------- answers
+
+    def predict(self, name: str, asked: Question, *, explain: bool = False) -> dict[str, Any]:
+        """Return the answers for rows; learning leaves the cores to it from now on."""
+        self.engine.answered = time.monotonic()
+        rows = asked.rows
+        return self.answers(name).predict(
+            rows.X, explain=explain or asked.explain, labels=rows.labels, coverage=asked.coverage
+        )
 
     def answers(self, name: str) -> Answers:
         """Return the last complete state of a stream."""
