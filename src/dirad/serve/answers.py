@@ -1,5 +1,6 @@
 """What a stream answers: from the last complete state, never waiting for learning."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from dirad.storage.model_file import read_bytes
 
 FALSE_ALARMS = 0.05  # share of the rows of known tasks that are called unknown
 NO_MODEL = "there is no model yet: fewer samples than one batch were learned"
+_versions = itertools.count(1)
 MAX_RUNS = 500  # of batches with the same verdict, that a timeline shows
 
 
@@ -30,7 +32,7 @@ class Answers:
         self.progress = progress_of(file)
         self.fitted = file.fitted
         self._answers: Any = file.fitted.answers
-        self.size = len(state)
+        self.state, self.version = state, next(_versions)
 
     @property
     def system(self) -> Any:

@@ -2,9 +2,9 @@
 
 import asyncio
 import hashlib
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Query, Request
@@ -21,6 +21,7 @@ from dirad.serve.feeds import Feeds
 from dirad.serve.guard import COOKIE, Guard, read_body
 from dirad.serve.metrics import Metrics
 from dirad.serve.page import add_page
+from dirad.serve.reading import is_slow
 from dirad.serve.rendering import FORMATS
 from dirad.serve.service import Service
 from dirad.serve.specification import Specification
@@ -169,7 +170,7 @@ def _add_learning(app: FastAPI, service: Service, reading: Gate, stored: Gate) -
         body = await read_body(request, service.limits.body)
         kind = request.headers.get("content-type", "")
         digest = hashlib.sha256(kind.encode() + b"\n" + body).hexdigest()
-        run = reading.run if bodies.is_slow(kind, body) else run_in_threadpool
+        run = reading.run if is_slow(kind, body) else run_in_threadpool
         run = stored.run if asks_store else run
         future = await run(submit, body, key, digest)
         answer = await asyncio.wrap_future(future)
@@ -182,9 +183,7 @@ def _add_learning(app: FastAPI, service: Service, reading: Gate, stored: Gate) -
         kind = request.headers.get("content-type", "")
 
         def submit(body: bytes, key: str | None, digest: str) -> Any:
-            specification, most = service.stream(name).row.specification, service.limits.rows
-            rows = bodies.read_rows(specification, kind, body, most, service.reader)
-            return service.accept(name, rows, key, digest)
+            return service.accept(name, kind, body, key, digest)
 
         return await accepted(request, name, submit)
 
@@ -244,14 +243,9 @@ def _add_answers(
         body = await read_body(request, service.limits.body)
         kind = request.headers.get("content-type", "")
 
-        def work() -> bytes:
-            specification, most = service.stream(name).row.specification, service.limits.rows
-            asked = bodies.read_question(specification, kind, body, most, service.reader)
-            found = service.predict(name, asked, explain=explain)
-            return json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
-
-        run = reading.run if bodies.is_slow(kind, body) else run_in_threadpool
-        return Response(await run(work), media_type="application/json")
+        run = reading.run if is_slow(kind, body) else run_in_threadpool
+        answer = await run(partial(service.predict, name, kind, body, explain=explain))
+        return Response(answer, media_type="application/json")
 
     @app.get("/streams/{name}/events", summary="Events, as they happen", tags=["answers"],
              **documentation.EVENTS)  # fmt: skip

@@ -1,11 +1,10 @@
-"""Arrow and Parquet bodies, read by a process with little memory that may crash."""
+"""Arrow and Parquet bodies."""
 
 from typing import Any
 
 from dirad.serve.children import Answer
 from dirad.serve.specification import IDS, TARGET
 
-READER_MEMORY = 3 * 2**30  # bytes of address space, of which half is taken before any body is read
 MAX_TEXT = 64_000_000  # bytes of text that a binary body may unpack to
 
 
@@ -17,11 +16,6 @@ def check_columns(found: list[str], names: list[str]) -> None:
         raise ValueError(f"column {missing[0]!r:.80} is missing")
     if unknown:
         raise ValueError(f"there is no column {unknown[0]!r:.80} in this stream")
-
-
-def reading_handler() -> Any:
-    """Return the handler of the process that reads binary bodies."""
-    return read_binary
 
 
 def read_binary(head: dict[str, Any], body: bytes) -> Answer:

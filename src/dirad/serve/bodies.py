@@ -1,8 +1,4 @@
-"""The bodies of requests: rows with labels and ids, as JSON, CSV, Arrow or Parquet.
-
-Text is read here. Arrow and Parquet are read by a child process with little memory, since their
-readers, made for trusted files, could take much of it or crash.
-"""
+"""The bodies of requests: rows with labels and ids, as JSON, CSV, Arrow or Parquet."""
 
 import csv
 import io
@@ -16,8 +12,7 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from dirad.core.magnitudes import LARGEST
-from dirad.serve.binary import check_columns
-from dirad.serve.children import Child, ChildDied, ChildTimeout
+from dirad.serve.binary import check_columns, read_binary
 from dirad.serve.errors import Refused, TooLarge
 from dirad.serve.specification import IDS, TARGET, Specification
 from dirad.tables.errors import TableError
@@ -27,9 +22,7 @@ from dirad.tables.values import category, number, whole_number
 JSON, CSV = "application/json", "text/csv"
 ARROW = ("application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.file")
 PARQUET = ("application/vnd.apache.parquet", "application/x-parquet")
-LARGE = 1_000_000  # bytes of a body, of which few are read at once
 MAX_NUMBERS = 8_000_000  # that the rows of a request may become
-READER_SECONDS = 20.0
 MAX_ID = 200  # characters of an id or of a text label
 MAX_WHOLE = 2**53  # labels beyond it are not exact in every format
 WHERE = "the body"  # what errors call the file
@@ -72,18 +65,16 @@ def parsed_json(body: bytes) -> Any:
         raise Refused(f"the body is no JSON: {str(error)[:200]}", 400) from None
 
 
-def is_slow(content_type: str, body: bytes) -> bool:
-    """Say whether a body may take long, or much memory, to be read."""
-    return len(body) > LARGE or _kind(content_type) in ARROW + PARQUET
+def is_binary(content_type: str) -> bool:
+    """Say whether a body is read by programs that were made for trusted files."""
+    return _kind(content_type) in ARROW + PARQUET
 
 
 def _kind(content_type: str) -> str:
     return content_type.split(";")[0].strip().lower() or JSON
 
 
-def read_rows(
-    specification: Specification, content_type: str, body: bytes, max_rows: int, reader: Child
-) -> Rows:
+def read_rows(specification: Specification, content_type: str, body: bytes, max_rows: int) -> Rows:
     """Return the rows of a body of any supported type."""
     kind = _kind(content_type)
     if kind == JSON:
@@ -92,19 +83,17 @@ def read_rows(
         return _rows_of_table(specification, csv_columns(body, max_rows))
     if kind in ARROW + PARQUET:
         _check_size(specification, 1)
-        return _rows_of_table(
-            specification, _binary_columns(specification, kind, body, max_rows, reader)
-        )
+        return _rows_of_table(specification, _binary_columns(specification, kind, body, max_rows))
     known = ", ".join([JSON, CSV, *ARROW, *PARQUET])
     raise Refused(f"Content-Type {kind!r:.80} is not supported; use one of {known}", 415)
 
 
 def read_question(
-    specification: Specification, content_type: str, body: bytes, max_rows: int, reader: Child
+    specification: Specification, content_type: str, body: bytes, max_rows: int
 ) -> Question:
     """Return the rows to predict; a JSON body may ask for more than the answers."""
     if _kind(content_type) != JSON:
-        return Question(read_rows(specification, content_type, body, max_rows, reader))
+        return Question(read_rows(specification, content_type, body, max_rows))
     obj = parsed_json(body)
     rows = rows_of_json(specification, obj, max_rows)
     explain, coverage = obj.get("explain", False), obj.get("coverage")
@@ -371,18 +360,14 @@ def _label_values(values: Any, kind: str) -> list[Any]:
 
 
 def _binary_columns(
-    specification: Specification, kind: str, body: bytes, max_rows: int, reader: Child
+    specification: Specification, kind: str, body: bytes, max_rows: int
 ) -> dict[str, Any]:
-    """Let the reading process read an Arrow or Parquet body."""
+    """Return the columns of an Arrow or Parquet body."""
     names = [column.name for column in specification.columns]
     most = min(max_rows, MAX_NUMBERS // len(specification.encoder.feature_names))
     head = {"format": "parquet" if kind in PARQUET else "arrow", "rows": most, "columns": names}
     try:
-        answer, content = reader.ask(head, body, READER_SECONDS)
-    except (ChildDied, ChildTimeout):
-        raise Refused(
-            "the body cannot be read: it is damaged, or unpacks to too much", 400
-        ) from None
+        answer, content = read_binary(head, body)
     except ValueError as error:
         status = 413 if "rows" in str(error) else 400
         raise Refused(f"the body cannot be read: {str(error)[:200]}", status) from None

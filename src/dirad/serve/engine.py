@@ -157,6 +157,11 @@ class Engine:
             lane.process.close()
 
     @property
+    def is_answering(self) -> bool:
+        """Were rows predicted just now?"""
+        return time.monotonic() - self.answered < ANSWERING_SECONDS
+
+    @property
     def processes(self) -> list[Process]:
         """The learning processes."""
         return [lane.process for lane in self._lanes]
@@ -286,8 +291,8 @@ class Lane:
             work.accepted = work.seq
             return
         entries = [[one.seq, one.kind, one.rows, len(one.payload), one.skipped] for one in found]
-        yielding = time.monotonic() - self.engine.answered < ANSWERING_SECONDS
-        head = {"records": entries, "more": found[-1].seq < work.accepted, YIELDING: yielding}
+        head = {"records": entries, "more": found[-1].seq < work.accepted}
+        head[YIELDING] = self.engine.is_answering
         try:
             answer, state = self._ask("learn", work, head, b"".join(one.payload for one in found))
         except (ChildDied, HandlerError) as error:

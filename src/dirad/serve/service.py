@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dirad.serve import journal, records
-from dirad.serve.answers import NO_MODEL, Answers, unknown
-from dirad.serve.binary import READER_MEMORY, reading_handler
-from dirad.serve.bodies import LateLabels, Question, Rows
+from dirad.serve.answers import NO_MODEL, Answers
+from dirad.serve.bodies import LateLabels
 from dirad.serve.children import Child, ChildDied, ChildTimeout
 from dirad.serve.engine import Engine, Work
 from dirad.serve.errors import Busy, Conflict, Fenced, NotFound, Refused
+from dirad.serve.reading import Body, Reader, is_slow
 from dirad.serve.rendering import FORMATS, rendering_handler
 from dirad.serve.specification import Specification, check_name
 from dirad.serve.store import LOCK_SECONDS, Store
@@ -96,7 +96,7 @@ class Service:
         self.is_away = False  # could the database not be used, when it was last looked at?
         store.own(lock_seconds)
         self.engine = make_engine(store, self._publish, self._has_events)
-        self.reader = Child(reading_handler, "reading", READER_MEMORY)
+        self.reader = Reader()
         self.renderer = Child(rendering_handler, "rendering")
         self.writer = Writer(store, self.accepted)
         self._open_streams()
@@ -230,19 +230,19 @@ class Service:
     # ---------------------------------------------------------------- learning
 
     def accept(
-        self, name: str, rows: Rows, key: str | None = None, digest: str = ""
+        self, name: str, content_type: str, content: bytes, key: str | None, digest: str
     ) -> "Future[bytes]":
-        """Accept rows: the result is the answer as JSON, once they are on disk."""
+        """Accept the rows of a body: the result is the answer as JSON, once they are on disk."""
         live = self.stream(name)
-        self._check_pending(live, len(rows.X))
-        recognized, score = unknown(len(rows.X)), None
-        if live.answers is not None:
-            recognized, score = live.answers.recognized(rows.X, rows.labels)
-        found: dict[str, Any] = {"rows": len(rows.X)} | recognized
-        record = records.samples(rows.X, rows.labels)
-        answer = json.dumps(found, separators=(",", ":")).encode()
-        request = journal.Request(record, answer, key, digest, rows.ids, rows.label_type, score)
-        return self.writer.submit(live.row.id, request)
+        self._check_pending(live, 1)
+        body, yielding = self._body(live, content_type, content), self.engine.is_answering
+        request = self.reader.samples(body, live.answers, yielding=yielding)
+        self._check_pending(live, request.record.rows)
+        return self.writer.submit(live.row.id, replace(request, key=key, digest=digest))
+
+    def _body(self, live: LiveStream, content_type: str, content: bytes) -> Body:
+        row, most = live.row, self.limits.rows
+        return Body(row.id, row.specification, content_type, content, most)
 
     def accept_labels(
         self, name: str, late: LateLabels, key: str | None = None, digest: str = ""
@@ -301,13 +301,14 @@ class Service:
 
     # ---------------------------------------------------------------- answers
 
-    def predict(self, name: str, asked: Question, *, explain: bool = False) -> dict[str, Any]:
-        """Return the answers for rows; learning leaves the cores to it from now on."""
+    def predict(self, name: str, content_type: str, content: bytes, *, explain: bool) -> bytes:
+        """Return the answers for the rows of a body, as JSON; learning leaves the cores to it."""
         self.engine.answered = time.monotonic()
-        rows = asked.rows
-        return self.answers(name).predict(
-            rows.X, explain=explain or asked.explain, labels=rows.labels, coverage=asked.coverage
-        )
+        answers = self.answers(name)
+        body = self._body(self.stream(name), content_type, content)
+        if is_slow(content_type, content):
+            return self.reader.predictions(body, answers, explain=explain)
+        return body.predictions(answers, explain=explain)
 
     def answers(self, name: str) -> Answers:
         """Return the last complete state of a stream."""
