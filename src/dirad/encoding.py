@@ -204,6 +204,14 @@ class Encoding:
         np.add.at(total, self.column, of_inputs)
         return total
 
+    def numbers(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the columns, given the inputs: gaps are filled, and categories are 0."""
+        if self.is_identity:
+            return inputs
+        columns = np.zeros((len(inputs), self.n_columns))
+        columns[:, self.column[self.is_number]] = inputs[:, self.is_number]
+        return columns
+
     def columns_of(self, inputs: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the columns of some inputs, each once."""
         chosen = np.flatnonzero(inputs)
@@ -237,17 +245,25 @@ class Encoding:
         return X if self.is_identity else evaluate(self._program, X)[OUTPUTS]
 
 
-def fit_encoding(X: NDArray[np.float64], categories: Mapping[int, Categories]) -> Encoding:
-    """Return the encoding of columns as `fit` sees them; those of categories hold codes."""
+def fit_encoding(
+    X: NDArray[np.float64],
+    categories: Mapping[int, Categories],
+    indicated: NDArray[np.bool_] | None = None,
+) -> Encoding:
+    """Return the encoding of columns as `fit` sees them; those of categories hold codes.
+
+    `indicated` are the columns of which an input tells whether the value is missing; by default
+    those that have missing values, and others too.
+    """
     missing = np.isnan(X)
     n_missing = np.count_nonzero(missing, axis=0)
     fill, whole = np.zeros(X.shape[1]), n_missing == 0
     fill[whole] = mean_and_std(X[:, whole])[0]
-    indicated = (n_missing > 0) & (n_missing < len(X))  # a column without any value tells nothing
-    for j in np.flatnonzero(indicated):
+    some = (n_missing > 0) & (n_missing < len(X))  # a column without any value tells nothing
+    for j in np.flatnonzero(some):
         fill[j] = mean_and_std(X[~missing[:, j], j, None])[0][0]
     fill[list(categories)] = 0.0
-    return Encoding(fill, indicated, dict(categories))
+    return Encoding(fill, some if indicated is None else indicated, dict(categories))
 
 
 def with_medians(X: NDArray[np.float64]) -> NDArray[np.float64]:

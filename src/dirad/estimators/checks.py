@@ -84,11 +84,11 @@ def checked_labels(y: Any) -> Any:
 
 
 def checked_weights(
-    sample_weight: Any, X: NDArray, what: str = "sample_weight"
+    sample_weight: Any, X: NDArray, what: str = "sample_weight", *, rescaled: bool = True
 ) -> NDArray[np.float64]:
     """Return one finite weight per sample, none below 0.
 
-    Very large and very small weights are rescaled by a power of two: only their ratios count.
+    Very large and very small weights are rescaled by a power of two, where only their ratios count.
     """
     from sklearn.utils.validation import _check_sample_weight
 
@@ -97,6 +97,8 @@ def checked_weights(
     if (weight < 0).any():
         row = int(np.argmax(weight < 0))
         raise ValueError(f"{what}, row {row}: {weight[row]:g} is negative")
+    if not rescaled:
+        return weight
     exponent = int(np.frexp(weight.max(initial=0.0))[1])
     return np.ldexp(weight, -exponent) if abs(exponent) > WEIGHT_EXPONENT else weight
 

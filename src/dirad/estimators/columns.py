@@ -1,6 +1,6 @@
 """The columns of X as numbers: which are categories, their code numbers, and all names."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,32 +23,48 @@ FROM_DTYPE = "from_dtype"
 
 def fit_columns(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[NDArray, NDArray]:
     """Return X as numbers, with NaN where values are missing, and y; learn the encoding of X."""
-    columns = _columns(X)
-    chosen = _categorical(estimator, X, columns)
+    columns = split_columns(X)
+    chosen = chosen_categories(estimator, X, columns)
+    options["no_gaps"] = why_no_gaps(estimator, is_old=False)
     if columns is None:
-        found, y = _checked(estimator, X, y, **options)
+        found, y = checked(estimator, X, y, **options)
         columns = found.T
     else:
         found = None
-    categories = {j: fit_categories(_labels(columns[j], _place(X, j))) for j in chosen}
-    coded = _coded(X, columns, categories, found)
+    categories = {j: fit_categories(labels_of(columns[j], place_of(X, j))) for j in chosen}
+    coded = coded_columns(X, columns, categories, found)
     if found is None:
-        coded, y = _checked(estimator, X, y, coded=coded, **options)
+        coded, y = checked(estimator, X, y, coded=coded, **options)
     estimator.encoding_ = fit_encoding(coded, categories)
     return coded, y
 
 
 def checked_columns(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """Return X, or X and y, as `fit_columns` does, for an estimator that is fitted."""
-    categories = getattr(encoding_of(estimator), "categories", {})
-    columns = _columns(X)
+    encoding = encoding_of(estimator)
+    options |= {"reset": False, "no_gaps": why_no_gaps(estimator, is_old=encoding is None)}
+    return checked_with(estimator, X, y, getattr(encoding, "categories", {}), **options)
+
+
+def checked_with(
+    estimator: Any, X: Any, y: Any, categories: Mapping[int, Categories], **options: Any
+) -> Any:
+    """Return X, or X and y, with the codes of categories that are known."""
+    columns = split_columns(X)
     if columns is None:
-        found = _checked(estimator, X, y, reset=False, **options)
+        found = checked(estimator, X, y, **options)
         X_only, *rest = found if isinstance(found, tuple) else (found,)
-        coded = _coded(X, X_only.T, categories, X_only)
+        coded = coded_columns(X, X_only.T, categories, X_only)
         return (coded, *rest) if rest else coded
-    coded = _coded(X, columns, categories, None)
-    return _checked(estimator, X, y, coded=coded, reset=False, **options)
+    coded = coded_columns(X, columns, categories, None)
+    return checked(estimator, X, y, coded=coded, **options)
+
+
+def input_tags(estimator: Any, tags: Any) -> Any:
+    """Tell scikit-learn what X may hold."""
+    tags.input_tags.allow_nan = estimator.preset != "paper"
+    tags.input_tags.categorical = True
+    return tags
 
 
 def network_inputs(estimator: Any, X: Any) -> NDArray[np.float64]:
@@ -71,7 +87,7 @@ def network_input_names(estimator: Any) -> tuple[str, ...]:
 
 
 def encoding_of(estimator: Any) -> Encoding | None:
-    """Return the encoding of an estimator; None if it has none: PREVAL, and old model files."""
+    """Return the encoding of an estimator; None if it has none: of an earlier dirad."""
     return getattr(estimator, "encoding_", None)
 
 
@@ -84,30 +100,36 @@ def input_groups(estimator: Any, inputs: NDArray) -> InputGroups:
     return groups._replace(categories=(*groups.categories, *found))
 
 
-def _checked(
-    estimator: Any, X: Any, y: Any, *, coded: NDArray | None = None, **options: Any
+def checked(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    coded: NDArray | None = None,
+    no_gaps: str | None = None,
+    **options: Any,
 ) -> Any:
     """Return X, or X and y, as scikit-learn validates them; NaN is a missing value.
 
-    Where X holds text, names and number of its columns are validated, and then `coded`.
+    Where X holds text, names and number of its columns are validated, and then `coded`. `no_gaps`
+    says why no value may be missing, if none may.
     """
     options["ensure_all_finite"] = "allow-nan"
     found = checked_inputs(estimator, X, y, coded=coded, **options)
     X = found[0] if isinstance(found, tuple) else found
-    fitting = options.get("reset", True)
-    if (estimator.preset == "paper" or not (fitting or encoding_of(estimator))) and (
-        np.isnan(X).any()
-    ):
-        why = (
-            "the preset 'paper' takes no missing values, preset='default' does"
-            if estimator.preset == "paper"
-            else "this model is of an earlier dirad, which took no missing values"
-        )
-        raise ValueError(f"Input X contains NaN: {why}")
+    if no_gaps is not None and np.isnan(X).any():
+        raise ValueError(f"Input X contains NaN: {no_gaps}")
     return found
 
 
-def _columns(X: Any) -> Sequence[Any] | None:
+def why_no_gaps(estimator: Any, *, is_old: bool) -> str | None:
+    """Say why an estimator takes no missing values, None if it takes them."""
+    if estimator.preset == "paper":
+        return "the preset 'paper' takes no missing values, preset='default' does"
+    return "this model is of an earlier dirad, which took no missing values" if is_old else None
+
+
+def split_columns(X: Any) -> Sequence[Any] | None:
     """Return the columns of a pandas table or an array that may hold text, else None."""
     refuse_masked("X", X)
     if _is_pandas(X):
@@ -137,7 +159,7 @@ def _dtype_name(dtype: Any) -> str:
     return "text" if getattr(dtype, "kind", "O") in "OUT" else "number"
 
 
-def _categorical(estimator: Any, X: Any, columns: Sequence[Any] | None) -> list[int]:
+def chosen_categories(estimator: Any, X: Any, columns: Sequence[Any] | None) -> list[int]:
     """Return the columns that are categories, by the parameter `categorical_features`."""
     chosen = estimator.categorical_features
     if chosen is None:
@@ -151,26 +173,31 @@ def _categorical(estimator: Any, X: Any, columns: Sequence[Any] | None) -> list[
         if not _is_pandas(X) or columns is None:
             return []
         return [j for j, column in enumerate(columns) if _is_category(column)]
+    return chosen_columns("categorical_features", chosen, X)
+
+
+def chosen_columns(parameter: str, chosen: Any, X: Any) -> list[int]:
+    """Return the columns that a parameter names by a mask, indices or names."""
     chosen = np.asarray(chosen)
     n = np.shape(X)[1] if np.ndim(X) == 2 else 0
     if chosen.size == 0:
         return []
     if chosen.ndim == 1 and chosen.dtype.kind == "b":
         if len(chosen) != n:
-            raise ValueError(f"categorical_features has {len(chosen)} entries for {n} columns of X")
+            raise ValueError(f"{parameter} has {len(chosen)} entries for {n} columns of X")
         return np.flatnonzero(chosen).tolist()
     if chosen.ndim == 1 and chosen.dtype.kind in "iu":
         wrong = chosen[(chosen < 0) | (chosen >= n)]
         if len(wrong):
-            raise ValueError(f"categorical_features: X has no column {wrong[0]}, it has {n}")
+            raise ValueError(f"{parameter}: X has no column {wrong[0]}, it has {n}")
         return sorted(set(chosen.tolist()))
     if chosen.ndim == 1 and all(isinstance(name, str) for name in chosen.tolist()):
         names = list(X.columns) if hasattr(X, "columns") else []
         for name in chosen.tolist():
             if name not in names:
-                raise ValueError(f"categorical_features: X has no column {name!r}")
+                raise ValueError(f"{parameter}: X has no column {name!r}")
         return sorted({names.index(name) for name in chosen.tolist()})
-    raise ValueError("categorical_features must be a mask, indices or names of columns")
+    raise ValueError(f"{parameter} must be a mask, indices or names of columns")
 
 
 def _is_category(column: Any) -> bool:
@@ -181,8 +208,8 @@ def _is_category(column: Any) -> bool:
     )
 
 
-def _coded(
-    X: Any, columns: Any, categories: dict[int, Categories], numbers: NDArray | None
+def coded_columns(
+    X: Any, columns: Any, categories: Mapping[int, Categories], numbers: NDArray | None
 ) -> NDArray[np.float64]:
     """Return all columns as numbers: `numbers`, or each column converted; categories as codes."""
     if numbers is not None and not categories:
@@ -191,19 +218,26 @@ def _coded(
     result = np.empty((n_rows, len(columns))) if numbers is None else numbers.copy()
     for j, column in enumerate(columns):
         if j in categories:
-            result[:, j] = categories[j].codes(_labels(column, _place(X, j)))
+            result[:, j] = categories[j].codes(labels_of(column, place_of(X, j)))
         elif numbers is None:
-            result[:, j] = _numbers(column, _place(X, j))
+            result[:, j] = _numbers(column, place_of(X, j))
     return result
 
 
-def _place(X: Any, j: int) -> str:
+def place_of(X: Any, j: int) -> str:
     """Return how messages call a column."""
     name = X.columns[j] if hasattr(X, "columns") else j
     return f"X, column {name!r}"
 
 
-def _labels(column: Any, place: str) -> list[Label | None]:
+def declared_labels(column: Any, place: str) -> list[Label]:
+    """Return the categories that a pandas column of type category declares."""
+    if _dtype_name(getattr(column, "dtype", None)) != "category":
+        return []
+    return [label for label in labels_of(column.cat.categories, place) if label is not None]
+
+
+def labels_of(column: Any, place: str) -> list[Label | None]:
     """Return the categories of a column, None where one is missing."""
     found: list[Label | None] = []
     for value in column.tolist():

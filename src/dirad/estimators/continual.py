@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dirad.engine import threads_for
 from dirad.estimators.checks import checked_labels, without_label
+from dirad.estimators.columns import FROM_DTYPE
 from dirad.estimators.stream_checks import (
     check_label_type,
     check_named,
@@ -18,11 +19,19 @@ from dirad.estimators.stream_checks import (
     chosen_settings,
     warn_of_late_labels,
 )
+from dirad.estimators.stream_columns import AUTO
 from dirad.estimators.stream_estimator import StreamEstimator
-from dirad.estimators.stream_state import StreamAnswers, StreamState, with_late_labels
+from dirad.estimators.stream_state import (
+    StreamAnswers,
+    StreamState,
+    finished,
+    learned,
+    with_late_labels,
+)
 from dirad.estimators.transaction import locked, transaction
 from dirad.preval.choice import new_system
 from dirad.preval.events import Explanation
+from dirad.preval.settings import Settings
 
 MAX_PASSES = 200  # over the data, that `fit` makes for a paper model to become stable
 
@@ -72,10 +81,25 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         The paper's thresholds.
     l0, l1 : dict, optional
         Constants of `dirad.params.Params` for the two networks, such as ``{"max_edges": 30}``.
+    categorical_features : "from_dtype", None, or a mask, indices or names of columns
+        Columns that hold categories: text, or numbers that are codes. With "from_dtype" these are
+        the columns of a pandas table of type category, and those that hold text.
+    missing_features : "auto", "all", None, or a mask, indices or names of columns
+        Columns of which an input tells whether the value is missing (1, else 0). With "auto" these
+        are all columns of a mixed stream, and no others.
     n_jobs : int, optional
         Threads that fit the parts of an L1; -1 or None: one per core. The result does not
         depend on it.
     random_state : int, RandomState or None
+
+    X may have missing values (NaN, None) and categories, except in the preset ``paper``. A stream
+    is *mixed* if its first batch has such; for `fit`, if X has. In a mixed stream a missing number
+    becomes the mean of its column in the first batch, and another input tells that it is missing;
+    each category of the first batch is an input, and so are "(other)", which stands for all that
+    come later, and "is missing". These inputs are there from the start, so that a burst of missing
+    values, or of a new category, is as new as any other change. A stream that begins with numbers
+    alone has its columns as inputs: values that are missing later are replaced by means, with a
+    warning, and go undetected.
 
     Attributes
     ----------
@@ -86,6 +110,9 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
     n_samples_seen_ : int, samples so far; `label` uses their numbers
     n_parameters_ : int, numbers stored in all models
     n_late_labels_ : int, after `label`: how many labels of that call came too late to be used
+    encoding_ : Encoding, or None until the first batch is complete
+        How the columns of X become the inputs of the models. ``encoding_.names(columns)`` names
+        them.
     n_features_in_, feature_names_in_
 
     Examples
@@ -125,6 +152,8 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         epsilon_IS=None,
         l0=None,
         l1=None,
+        categorical_features=FROM_DTYPE,
+        missing_features=AUTO,
         n_jobs=None,
         random_state=None,
     ):
@@ -146,15 +175,18 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         self.epsilon_IS = epsilon_IS
         self.l0 = l0
         self.l1 = l1
+        self.categorical_features = categorical_features
+        self.missing_features = missing_features
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     # ---------------------------------------------------------------- learning
 
-    def fit(self, X: Any, y: Any) -> "PREVALClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "PREVALClassifier":
         """Start from nothing, learn X in its order, and finish all models.
 
-        A model of `paper`, which stores no samples, sees X repeatedly until it is stable.
+        `sample_weight` is as in `partial_fit`. A model of `paper`, which stores no samples, sees X
+        repeatedly until it is stable.
         """
         if y is None:
             raise ValueError(
@@ -162,20 +194,25 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
                 "from labels, if only of some samples"
             )
         fresh = type(self)(**self.get_params(deep=False))  # others may ask this one meanwhile
-        X, y, missing = checked_samples(fresh, X, y, None)
-        if missing.all():
+        given = checked_samples(fresh, X, y, None, sample_weight=sample_weight, size=None)
+        if not len(given.X):
+            raise ValueError("sample_weight is 0 for all samples: nothing is left to learn")
+        if given.missing.all():
             raise ValueError("Input y contains NaN alone: no sample has a label")
-        state = fresh._new_state(X.shape[1], np.unique(y) if self.preset == "paper" else y[:0])
-        state, codes = state.coded(y, missing)
-        state = state.learned(X, codes)
+        named = np.unique(given.y) if self.preset == "paper" else given.y[:0]
+        state = fresh._new_state(given.X.shape[1], named)
+        state, codes = state.taking(given)
+        state = learned(state, given.X, codes, given.weight, fit=True)
         for _ in range(MAX_PASSES):
             if state.system.settings.buffer_size or state.system.adapting is None:
                 break
-            state.system.learn(X, codes, stop_when_stable=True)
-        fresh._stream = state.finished()
+            state.system.learn(given.X, codes, stop_when_stable=True)
+        fresh._stream = finished(state)
         return self._take(fresh)
 
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> "PREVALClassifier":
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+    ) -> "PREVALClassifier":
         """Learn from the next samples of the stream.
 
         Samples wait until they fill a batch, so that the result does not depend on how the stream
@@ -183,12 +220,19 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         classes in the first call. With `default`, labels may be missing: all of them (None), or
         those that are None or NaN. `label` adds them when they become known.
 
+        `sample_weight` says how much each sample counts in what L0 learns: 2 counts as two samples,
+        and a sample of weight 0 is left out, without a number. Detection, L1 and corrections for
+        drift count samples, not weights: repeating a sample makes it no stronger evidence.
+
         Other threads can predict during this call, from the state before it. Threads that learn
         wait for each other. A call that fails or is interrupted changes nothing.
         """
         with transaction(self):
             state = vars(self).get("_stream")
-            X, y, missing = checked_samples(self, X, y, state)
+            given = checked_samples(
+                self, X, y, state, sample_weight=sample_weight, size=self._batch_size
+            )
+            y = given.y
             if state is None:
                 named = y[:0] if classes is None else np.unique(np.asarray(checked_labels(classes)))
                 if self.preset == "paper" and classes is None:
@@ -198,11 +242,11 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
                     )
                 if classes is not None:
                     check_named(y, named)
-                state = self._new_state(X.shape[1], named)
+                state = self._new_state(given.X.shape[1], named)
             elif self.preset == "paper":
                 check_named(y, state.classes)
-            state, codes = state.coded(y, missing)
-            self._stream = state.learned(X, codes)
+            state, codes = state.taking(given)
+            self._stream = learned(state, given.X, codes, given.weight)
         return self
 
     def label(self, numbers: Any, y: Any) -> "PREVALClassifier":
@@ -233,13 +277,17 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
 
     def _new_state(self, n_inputs: int, named: NDArray) -> StreamState:
         """Return the state of a stream that has not begun; the paper's models know all classes."""
-        settings = chosen_settings(self)
+        settings = self._settings
         seed = int(check_random_state(self.random_state).randint(2**31))
         n_classes = len(named) if self.preset == "paper" else 0
         threads = threads_for(self.n_jobs)
         system = new_system(n_inputs, n_classes, settings, seed=seed, threads=threads)
         waiting = np.zeros((0, n_inputs)), np.zeros(0, np.int64)
         return StreamState(system, (), named[:0], waiting).with_labels(named)
+
+    @property
+    def _settings(self) -> Settings:
+        return chosen_settings(self)
 
     # ---------------------------------------------------------------- answers
 
@@ -256,8 +304,9 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
 
         `kind` is "known", "new inputs", "shifted inputs" (the labels agree with the answers) or
         "new rule" (the inputs are known and the labels disagree). `inputs` are those that
-        contradict the model most, with their usual and their present mean and spread.
-        The event of a model that was opened has the explanation too.
+        contradict the model most, with their usual and their present mean and spread;
+        ``encoding_.names(columns)`` names them. The event of a model that was opened has the
+        explanation too.
 
         >>> rng = np.random.default_rng(0)
         >>> X = rng.normal(size=(1000, 3))
@@ -270,9 +319,9 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         if self.preset == "paper":
             raise ValueError("preset='paper' has no p-values that a change could be explained by")
         check_is_fitted(self)
-        X, y, missing = checked_samples(self, X, y, self._state)
-        state, codes = self._state.coded(y, missing)
-        return StreamAnswers(state).explain(X, codes)
+        given = checked_samples(self, X, y, self._state)
+        state, codes = self._state.taking(given)
+        return StreamAnswers(state).explain(given.X, codes)
 
     @property
     def _answers(self) -> StreamAnswers:

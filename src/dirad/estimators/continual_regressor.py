@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dirad.engine import threads_for
+from dirad.estimators.columns import FROM_DTYPE
 from dirad.estimators.number_stream import NumberAnswers, NumberStream
 from dirad.estimators.stream_checks import (
     checked_number_samples,
@@ -17,10 +18,12 @@ from dirad.estimators.stream_checks import (
     warn_of_late_labels,
     with_options,
 )
+from dirad.estimators.stream_columns import AUTO
 from dirad.estimators.stream_estimator import StreamEstimator
+from dirad.estimators.stream_state import finished, learned
 from dirad.estimators.transaction import locked, transaction
 from dirad.preval.events import Explanation
-from dirad.preval.settings import REGRESSION
+from dirad.preval.settings import REGRESSION, Settings
 from dirad.preval.system import System
 
 
@@ -60,10 +63,18 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
         longest is removed.
     l0, l1 : dict, optional
         Constants of `dirad.params.Params` for the two networks, such as ``{"max_edges": 30}``.
+    categorical_features : "from_dtype", None, or a mask, indices or names of columns
+        Columns that hold categories: text, or numbers that are codes. With "from_dtype" these are
+        the columns of a pandas table of type category, and those that hold text.
+    missing_features : "auto", "all", None, or a mask, indices or names of columns
+        Columns of which an input tells whether the value is missing (1, else 0). With "auto" these
+        are all columns of a mixed stream, and no others.
     n_jobs : int, optional
         Threads that fit the parts of an L1; -1 or None: one per core. The result does not
         depend on it.
     random_state : int, RandomState or None
+
+    X may have missing values and categories, as that of `PREVALClassifier`.
 
     Attributes
     ----------
@@ -73,6 +84,9 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
     n_samples_seen_ : int, samples so far; `label` uses their numbers
     n_parameters_ : int, numbers stored in all models
     n_late_labels_ : int, after `label`: how many labels of that call came too late to be used
+    encoding_ : Encoding, or None until the first batch is complete
+        How the columns of X become the inputs of the models. ``encoding_.names(columns)`` names
+        them.
     n_features_in_, feature_names_in_
 
     Examples
@@ -111,6 +125,8 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
         max_models=None,
         l0=None,
         l1=None,
+        categorical_features=FROM_DTYPE,
+        missing_features=AUTO,
         n_jobs=None,
         random_state=None,
     ):
@@ -125,40 +141,55 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
         self.max_models = max_models
         self.l0 = l0
         self.l1 = l1
+        self.categorical_features = categorical_features
+        self.missing_features = missing_features
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     # ---------------------------------------------------------------- learning
 
-    def fit(self, X: Any, y: Any) -> "PREVALRegressor":
-        """Start from nothing, learn X in its order, and finish all models."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "PREVALRegressor":
+        """Start from nothing, learn X in its order, and finish all models.
+
+        `sample_weight` is as in `partial_fit`.
+        """
         if y is None:
             raise ValueError(
                 f"requires y to be passed, but the target y is None: {type(self).__name__} learns "
                 "from targets, if only of some samples"
             )
         fresh = type(self)(**self.get_params(deep=False))  # others may ask this one meanwhile
-        X, y = checked_number_samples(fresh, X, y, None)
-        if np.isnan(y).all():
+        given = checked_number_samples(fresh, X, y, None, sample_weight=sample_weight, size=None)
+        if not len(given.X):
+            raise ValueError("sample_weight is 0 for all samples: nothing is left to learn")
+        if given.missing.all():
             raise ValueError("Input y contains NaN alone: no sample has a target")
-        fresh._stream = fresh._new_stream(X.shape[1]).learned(X, y).finished()
+        stream = fresh._new_stream(given.X.shape[1])._replace(columns=given.columns)
+        fresh._stream = finished(learned(stream, given.X, given.y, given.weight, fit=True))
         return self._take(fresh)
 
-    def partial_fit(self, X: Any, y: Any = None) -> "PREVALRegressor":
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "PREVALRegressor":
         """Learn from the next samples of the stream.
 
         Samples wait until they fill a batch, so that the result does not depend on how the stream
         is divided into calls. Targets may be missing: all of them (None), or those that are None or
         NaN. `label` adds them when they become known.
 
+        `sample_weight` says how much each sample counts in what L0 learns: 2 counts as two samples,
+        and a sample of weight 0 is left out, without a number. Detection, L1, intervals and
+        corrections for drift count samples, not weights.
+
         Other threads can predict during this call, from the state before it. Threads that learn
         wait for each other. A call that fails or is interrupted changes nothing.
         """
         with transaction(self):
             stream = vars(self).get("_stream")
-            X, y = checked_number_samples(self, X, y, stream)
-            stream = self._new_stream(X.shape[1]) if stream is None else stream
-            self._stream = stream.learned(X, y)
+            given = checked_number_samples(
+                self, X, y, stream, sample_weight=sample_weight, size=self._batch_size
+            )
+            stream = self._new_stream(given.X.shape[1]) if stream is None else stream
+            stream = stream._replace(columns=given.columns)
+            self._stream = learned(stream, given.X, given.y, given.weight)
         return self
 
     def label(self, numbers: Any, y: Any) -> "PREVALRegressor":
@@ -181,9 +212,13 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
     def _new_stream(self, n_inputs: int) -> NumberStream:
         """Return the state of a stream that has not begun."""
         seed = int(check_random_state(self.random_state).randint(2**31))
-        settings, threads = with_options(self, REGRESSION), threads_for(self.n_jobs)
+        settings, threads = self._settings, threads_for(self.n_jobs)
         system = System(n_inputs, 0, settings, seed=seed, threads=threads)
         return NumberStream(system, (np.zeros((0, n_inputs)), np.zeros(0)))
+
+    @property
+    def _settings(self) -> Settings:
+        return with_options(self, REGRESSION)
 
     # ---------------------------------------------------------------- answers
 
@@ -212,7 +247,8 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
         contradict the model most, with their usual and their present mean and spread.
         """
         check_is_fitted(self)
-        return self._answers.explain(*checked_number_samples(self, X, y, self._state))
+        given = checked_number_samples(self, X, y, self._state)
+        return self._answers.explain(given.X, given.y)
 
     @property
     def _answers(self) -> NumberAnswers:

@@ -31,6 +31,7 @@ from dirad.estimators.columns import (
     encoding_of,
     fit_columns,
     input_groups,
+    input_tags,
 )
 from dirad.estimators.constants import accepts_constants, params_of, set_constants
 from dirad.estimators.fitting import Fit, Samples
@@ -80,13 +81,6 @@ def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
     estimator.input_mean_, estimator.input_spread_ = mean_and_std(samples.X)
     if fit.stable:
         estimator._fit = None
-
-
-def _tags(estimator: Any, tags: Any) -> Any:
-    """Tell scikit-learn what X may hold."""
-    tags.input_tags.allow_nan = estimator.preset != "paper"
-    tags.input_tags.categorical = True
-    return tags
 
 
 def _unfinished(estimator: Any) -> None:
@@ -205,7 +199,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         super().__setstate__(writable_copy(state))
 
     def __sklearn_tags__(self):
-        return _tags(self, super().__sklearn_tags__())
+        return input_tags(self, super().__sklearn_tags__())
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, steps: int | None = None
@@ -327,7 +321,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         super().__setstate__(writable_copy(state))
 
     def __sklearn_tags__(self):
-        tags = _tags(self, super().__sklearn_tags__())
+        tags = input_tags(self, super().__sklearn_tags__())
         tags.target_tags.multi_output = True
         return tags
 

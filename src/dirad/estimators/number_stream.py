@@ -6,7 +6,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.estimators.stream_state import InputAnswers, learn_whole_batches, with_late_labels
+from dirad.estimators.stream_columns import StreamColumns
+from dirad.estimators.stream_state import InputAnswers, with_late_labels
 from dirad.preval.answers import Answers
 from dirad.preval.events import Explanation
 from dirad.preval.system import System
@@ -17,6 +18,8 @@ class NumberStream(NamedTuple):
 
     system: System
     waiting: tuple[NDArray[np.float64], NDArray[np.float64]]  # samples that do not fill a batch yet
+    columns: StreamColumns | None = None  # None: of an earlier dirad, which took numbers alone
+    weight: NDArray[np.float64] | None = None  # of the waiting samples; None: all 1
 
     @property
     def labels(self) -> tuple[str]:
@@ -33,23 +36,11 @@ class NumberStream(NamedTuple):
         """The targets of all samples at hand; NaN where they are missing."""
         return np.concatenate([*(one.buffer.y for one in self.system.learners), self.waiting[1]])
 
-    def learned(self, X: NDArray, y: NDArray) -> "NumberStream":
-        """Return the state after more samples: whole batches are learned, the rest waits."""
-        system: Any
-        system, waiting = learn_whole_batches(self.system, self.waiting, X, y)
-        return NumberStream(system, waiting)
-
     def labelled(self, numbers: NDArray[np.int64], y: NDArray) -> tuple["NumberStream", int]:
         """Return the state with late targets, and how many came too late."""
         system: Any
         system, waiting, late = with_late_labels(self.system, self.waiting, numbers, y)
-        return NumberStream(system, waiting), late
-
-    def finished(self) -> "NumberStream":
-        """Return the state after the training of all models is finished."""
-        system, (X, y) = self.system.working_copy(), self.waiting
-        system.finish(X, y)
-        return NumberStream(system, (X[:0], y[:0]))
+        return self._replace(system=system, waiting=waiting), late
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,25 @@
 """Checks of a stream's samples against those before, and the settings that options ask for."""
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _num_samples
 
 from dirad.core.magnitudes import check_range
-from dirad.estimators.checks import checked_inputs, checked_labels, without_label
+from dirad.encoding import with_medians
+from dirad.estimators.checks import checked_labels, checked_weights, without_label
 from dirad.estimators.constants import given_options
 from dirad.estimators.number_stream import NumberStream
+from dirad.estimators.stream_columns import StreamColumns, stream_columns
 from dirad.estimators.stream_state import StreamState
 from dirad.preval.settings import PRESETS, Settings
 from dirad.preval.system import System
 
+MAX_WEIGHT = 1e6  # of a sample; the least is its inverse, so that float32 holds the sums
 OPTIONS = (  # of the estimators that are settings of the same name
     "connectivity",
     "T_CP",
@@ -34,44 +38,131 @@ OPTIONS = (  # of the estimators that are settings of the same name
 )
 
 
+class Given(NamedTuple):
+    """Samples that were given, checked; those of weight 0 are left out."""
+
+    X: NDArray[np.float64]  # numbers, NaN where one is missing, and codes of categories
+    y: NDArray  # labels that are there, or numbers: NaN where one is missing
+    missing: NDArray[np.bool_]  # which samples have no label
+    columns: StreamColumns | None
+    weight: NDArray[np.float64] | None  # None: all 1
+
+
 def checked_samples(
-    estimator: Any, X: Any, y: Any, before: StreamState | None
-) -> tuple[NDArray, NDArray, NDArray[np.bool_]]:
-    """Return X, the labels that are there, and which samples have none."""
-    first = before is None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    before: StreamState | None,
+    *,
+    sample_weight: Any = None,
+    size: int | None = 0,
+) -> Given:
+    """Return the samples of a classifier. `size` is that of the first batch, None: all samples."""
+    weight = checked_stream_weights(estimator, sample_weight, X)
+    columns = {"before": before, "weight": weight, "size": size}
     y = checked_labels(y)
     missing = without_label(y)
     if estimator.preset == "paper" and (y is None or missing.any()):
         raise ValueError("preset='paper' learns from labels alone, and some are missing")
     if y is None or missing.any():
-        X = checked_inputs(estimator, X, order="C", reset=first)
+        X, known = _checked_inputs(estimator, X, "no_validation", **columns)
         if y is None:
             y, missing = np.zeros(0, np.int64), np.ones(len(X), bool)
         else:
             check_consistent_length(X, missing)
             y = present_labels(y, missing)
     else:
-        X, y = checked_inputs(estimator, X, y, order="C", reset=first)
+        (X, y), known = _checked_inputs(estimator, X, y, **columns)
     if len(y):
         check_classification_targets(y)
     if before is not None:
         check_label_type(y, before.labels)
     check_input_range(X, estimator.preset, before)
-    return X, y, missing
+    if weight is not None:
+        here = weight > 0
+        X, y, missing, weight = X[here], y[here[~missing]], missing[here], weight[here]
+    return Given(X, y, missing, known, weight)
 
 
 def checked_number_samples(
-    estimator: Any, X: Any, y: Any, before: NumberStream | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return X, and targets that are numbers: NaN where they are missing."""
-    X = checked_inputs(estimator, X, order="C", reset=before is None)
+    estimator: Any,
+    X: Any,
+    y: Any,
+    before: NumberStream | None,
+    *,
+    sample_weight: Any = None,
+    size: int | None = 0,
+) -> Given:
+    """Return the samples of a regressor. `size` is that of the first batch, None: all samples."""
+    weight = checked_stream_weights(estimator, sample_weight, X)
+    columns = {"before": before, "weight": weight, "size": size}
+    X, known = _checked_inputs(estimator, X, "no_validation", **columns)
     y = np.full(len(X), np.nan) if y is None else checked_numbers(estimator, y)
     check_consistent_length(X, y)
     check_input_range(X, estimator.preset, before)
-    known = np.zeros(0) if before is None else before.targets
-    present, known = y[~np.isnan(y), None], known[~np.isnan(known), None]
-    check_range(present, before=known, what="y")
-    return X, y
+    earlier = np.zeros(0) if before is None else before.targets
+    present, earlier = y[~np.isnan(y), None], earlier[~np.isnan(earlier), None]
+    check_range(present, before=earlier, what="y")
+    if weight is not None:
+        here = weight > 0
+        X, y, weight = X[here], y[here], weight[here]
+    return Given(X, y, np.isnan(y), known, weight)
+
+
+def _checked_inputs(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    before: StreamState | NumberStream | None,
+    weight: NDArray | None,
+    size: int | None,
+) -> tuple[Any, StreamColumns | None]:
+    """Return X (or X and y), and what is known of the columns after the first batch of `size`."""
+    rows = np.arange(_num_samples(X) if weight is None else len(weight))
+    rows = rows if weight is None else rows[weight > 0]
+    if size is not None:
+        rows = rows[: max(size - (0 if before is None else len(before.waiting[0])), 0)]
+    known, resumed = None if before is None else before.columns, before is not None
+    found = stream_columns(estimator, X, y, known, rows, resumed=resumed, order="C")
+    if known is not None and known.encoding is not None and not known.encoding.is_identity:
+        return found
+    warn_of_first_gaps(estimator, found[0][0] if isinstance(found[0], tuple) else found[0], known)
+    return found
+
+
+def warn_of_first_gaps(estimator: Any, X: NDArray, known: StreamColumns | None) -> None:
+    """Say which columns have their first missing values, where no input tells of them."""
+    gaps = np.flatnonzero(np.isnan(X).any(axis=0))
+    if known is None or known.encoding is None or not len(gaps):
+        return
+    names = getattr(estimator, "feature_names_in_", None)
+    named = [str(j) if names is None else repr(str(names[j])) for j in gaps[:5].tolist()]
+    warnings.warn(
+        f"X, column {', '.join(named)}: values are missing for the first time, and no input tells "
+        "of them: they are replaced by the mean of the first batch. missing_features='all' lets "
+        "models learn, and detect, missing values",
+        stacklevel=6,
+    )
+
+
+def checked_stream_weights(
+    estimator: Any, sample_weight: Any, X: Any
+) -> NDArray[np.float64] | None:
+    """Return a weight per sample: 0, or of ordinary size; None if none was given."""
+    if sample_weight is None:
+        return None
+    if estimator.preset == "paper":
+        raise ValueError("preset='paper' counts all samples alike: it takes no sample_weight")
+    weight = checked_weights(sample_weight, np.zeros((_num_samples(X), 1)), rescaled=False)
+    wrong = (weight > MAX_WEIGHT) | ((weight > 0) & (weight < 1.0 / MAX_WEIGHT))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"sample_weight, row {row}: {weight[row]:g} is neither 0 nor between "
+            f"{1.0 / MAX_WEIGHT:g} and {MAX_WEIGHT:g}: weights of a stream are absolute"
+        )
+    return weight
 
 
 def checked_numbers(estimator: Any, y: Any) -> NDArray[np.float64]:
@@ -112,12 +203,17 @@ def check_input_range(X: NDArray, preset: str, before: StreamState | NumberStrea
     if preset == "paper":
         check_range(X, 1.0)
     elif before is None or not isinstance(system, System):
-        check_range(X, before=X[:0])
-    elif system.units.is_known:
-        check_range(X, system.units.unit)
-    else:  # too few samples so far to know the units of the inputs
-        known = [*(learner.buffer.X for learner in system.learners), before.waiting[0]]
-        check_range(X, before=np.concatenate(known))
+        check_range(with_medians(X), before=X[:0])
+    else:
+        columns, (waiting, _) = before.columns, before.waiting
+        known = [learner.buffer.X for learner in system.learners]
+        if system.units.is_known:
+            unit = system.units.unit
+            check_range(with_medians(X), unit if columns is None else columns.units(unit))
+        else:  # too few samples so far to know the units of the inputs
+            known = known if columns is None else [columns.numbers(one) for one in known]
+            earlier = np.concatenate([*known, with_medians(waiting)])
+            check_range(with_medians(X), before=earlier)
 
 
 def checked_sample_numbers(numbers: Any, n_labels: int, n_seen: int) -> NDArray[np.int64]:

@@ -7,9 +7,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dirad.estimators.checks import checked_inputs
+from dirad.encoding import Encoding
+from dirad.estimators.columns import input_tags
+from dirad.estimators.stream_columns import stream_columns
+from dirad.estimators.stream_state import finished
 from dirad.estimators.transaction import locked, writable_copy
 from dirad.preval.events import ModelEvent, Report
+
+NO_ROWS = np.zeros(0, np.int64)
 
 
 class StreamEstimator(BaseEstimator):
@@ -18,8 +23,10 @@ class StreamEstimator(BaseEstimator):
     A class of this kind has `_answers`, which answers from that state.
     """
 
+    preset: str
     _stream: Any
     _answers: Any
+    _settings: Any  # of a stream that begins
 
     def __str__(self) -> str:
         if not hasattr(self, "_stream"):
@@ -28,6 +35,11 @@ class StreamEstimator(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_stream")
+
+    def __sklearn_tags__(self):
+        tags = input_tags(self, super().__sklearn_tags__())
+        tags.input_tags.categorical = self.preset != "paper"
+        return tags
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(writable_copy(state))
@@ -45,7 +57,7 @@ class StreamEstimator(BaseEstimator):
     def finish(self) -> Self:
         """Finish the training of all models now, with the samples stored so far."""
         with locked(self):
-            self._stream = self._state.finished()
+            self._stream = finished(self._state)
         return self
 
     def _take(self, fresh: Self) -> Self:
@@ -82,16 +94,27 @@ class StreamEstimator(BaseEstimator):
         return self._answers.is_known(X, false_alarms)
 
     def conflicts(self, X: Any) -> NDArray[np.bool_]:
-        """Return which inputs contradict their prediction: (samples, features).
+        """Return which columns contradict their prediction: (samples, features).
 
         The prediction is by the model that the sample is routed to; an input that it does not
-        predict is never in conflict.
+        predict is never in conflict. A column of a mixed stream is if any of its inputs is.
         """
         return self._answers.conflicts(self._checked(X))
 
     def _checked(self, X: Any) -> NDArray:
-        check_is_fitted(self)
-        return checked_inputs(self, X, reset=False)
+        columns = self._state.columns
+        return stream_columns(self, X, "no_validation", columns, NO_ROWS, resumed=True)[0]
+
+    @property
+    def _batch_size(self) -> int:
+        stream = vars(self).get("_stream")
+        return (self._settings if stream is None else stream.system.settings).l0.batch_size
+
+    @property
+    def encoding_(self) -> Encoding | None:
+        """How the columns of X become inputs; None until the first batch is complete."""
+        columns = self._state.columns
+        return None if columns is None else columns.encoding
 
     @property
     def events_(self) -> list[ModelEvent]:

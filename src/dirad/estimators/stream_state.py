@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.magnitudes import out_of_range, too_large_message
+from dirad.encoding import with_medians
 from dirad.estimators.checks import checked_labels
+from dirad.estimators.stream_columns import StreamColumns, units_of_mixed
 from dirad.preval.answers import Answers
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.choice import ContinualSystem
@@ -25,7 +27,9 @@ class StreamState(NamedTuple):
     classes: NDArray  # sorted
     waiting: tuple[
         NDArray, NDArray[np.int64]
-    ]  # samples that do not fill a batch yet, and their codes
+    ]  # samples that do not fill a batch yet, as numbers, and their codes
+    columns: StreamColumns | None = None  # None: of an earlier dirad, which took numbers alone
+    weight: NDArray[np.float64] | None = None  # of the waiting samples; None: all 1
 
     @property
     def n_samples(self) -> int:
@@ -46,25 +50,12 @@ class StreamState(NamedTuple):
         places = {label: code for code, label in enumerate(self.labels)}
         return np.array([places[label] for label in y.tolist()], np.int64)
 
-    def coded(
-        self, y: NDArray, missing: NDArray[np.bool_]
-    ) -> tuple["StreamState", NDArray[np.int64]]:
-        """Return the state with codes for new labels, and the code of each sample's label."""
-        state = self.with_labels(y)
-        codes = np.full(len(missing), UNLABELLED)
-        codes[~missing] = state.codes(y)
-        return state, codes
-
-    def learned(self, X: NDArray, codes: NDArray[np.int64]) -> "StreamState":
-        """Return the state after more samples: whole batches are learned, the rest waits."""
-        system, waiting = learn_whole_batches(self.system, self.waiting, X, codes)
-        return self._replace(system=system, waiting=waiting)
-
-    def finished(self) -> "StreamState":
-        """Return the state after the training of all models is finished."""
-        system, (X, codes) = self.system.working_copy(), self.waiting
-        system.finish(X, codes)
-        return self._replace(system=system, waiting=(X[:0], codes[:0]))
+    def taking(self, given: Any) -> tuple["StreamState", NDArray[np.int64]]:
+        """Return the state that knows columns and labels of samples, and the labels' codes."""
+        state = self.with_labels(given.y)
+        codes = np.full(len(given.missing), UNLABELLED)
+        codes[~given.missing] = state.codes(given.y)
+        return state._replace(columns=given.columns), codes
 
     def probabilities(self, X: NDArray) -> NDArray[np.float64]:
         """Return the probability of each class: (samples, classes)."""
@@ -101,10 +92,14 @@ class InputAnswers:
         return self.state.system.is_known(self._bounded(X), false_alarms)
 
     def conflicts(self, X: NDArray) -> NDArray[np.bool_]:
-        """Return which inputs contradict the prediction by each sample's model."""
-        return self.state.system.conflicted_inputs(self._bounded(X))
+        """Return which columns contradict the prediction by each sample's model."""
+        found, columns = self.state.system.conflicted_inputs(self._bounded(X)), self.state.columns
+        return found if columns is None else columns.per_column(found)
 
     def _bounded(self, X: NDArray) -> NDArray:
+        """Return the inputs of the models, within bounds, given the columns."""
+        columns = self.state.columns
+        X = X if columns is None else columns.inputs(X)
         return clipped_inputs(self.state.system, X, self.estimator)
 
 
@@ -142,20 +137,54 @@ class StreamAnswers(InputAnswers):
         return self.state.system.explain(self._bounded(X), codes)
 
 
-def learn_whole_batches(
-    system: ContinualSystem, waiting: tuple[NDArray, NDArray], X: NDArray, y: NDArray
-) -> tuple[ContinualSystem, tuple[NDArray, NDArray]]:
-    """Learn all whole batches of the waiting and the new samples, on a copy of the system.
+def learned(
+    state: Any, X: NDArray, y: NDArray, weight: NDArray | None, *, fit: bool = False
+) -> Any:
+    """Return the state of a stream after more samples: whole batches are learned, the rest waits.
 
-    Returns the system, and the samples that wait now, with their targets.
+    The encoding of the columns is that of the first batch; to `fit`, X is all there is.
     """
-    X, y = np.concatenate([waiting[0], X]), np.concatenate([waiting[1], y])
-    taken = 0
-    if len(X) >= system.settings.l0.batch_size:
-        system = system.working_copy()
-        X = replace_markers(system, X)
-        taken = system.learn(X, y)
-    return system, (X[taken:].copy(), y[taken:].copy())
+    weight = joined_weights(state.weight, len(state.waiting[0]), weight, len(X))
+    X, y = np.concatenate([state.waiting[0], X]), np.concatenate([state.waiting[1], y])
+    taken, size = 0, state.system.settings.l0.batch_size
+    if len(X) >= size:
+        X = replace_markers(state.system, X)
+        state = begun(state, X if fit else X[:size])
+        inputs = X if state.columns is None else state.columns.inputs(X)
+        taken = state.system.learn(inputs, y, *(() if weight is None else (weight,)))
+    left = None if weight is None else weight[taken:].copy()
+    return state._replace(waiting=(X[taken:].copy(), y[taken:].copy()), weight=left)
+
+
+def finished(state: Any) -> Any:
+    """Return the state of a stream after the training of all models is finished."""
+    X, y = state.waiting
+    state = begun(state, X)
+    inputs = X if state.columns is None else state.columns.inputs(X)
+    state.system.finish(inputs, y, *(() if state.weight is None else (state.weight,)))
+    return state._replace(waiting=(X[:0], y[:0]), weight=None)
+
+
+def begun(state: Any, X: NDArray) -> Any:
+    """Return the state with a system to learn on; X are the first samples if it is new."""
+    system, columns = state.system.working_copy(), state.columns
+    if columns is not None and columns.encoding is None and len(X):
+        columns = columns.fixed(X)
+        if columns.is_mixed:
+            inputs = columns.inputs(X)
+            system.n_inputs = inputs.shape[1]
+            system.units.set_once(units_of_mixed(inputs))
+    return state._replace(system=system, columns=columns)
+
+
+def joined_weights(
+    before: NDArray | None, n_before: int, weight: NDArray | None, n: int
+) -> NDArray | None:
+    """Return the weights of samples and of those after them; None if all are 1."""
+    if before is None and weight is None:
+        return None
+    parts = ((before, n_before), (weight, n))
+    return np.concatenate([np.ones(m) if one is None else one for one, m in parts])
 
 
 def with_late_labels(
@@ -202,7 +231,7 @@ def replace_markers(system: ContinualSystem, X: NDArray) -> NDArray:
     """
     if not isinstance(system, System) or system.units.is_known:
         return X
-    far = out_of_range(X)
+    far = out_of_range(with_medians(X)) & ~np.isnan(X)
     if not far.any():
         return X
     row, column = np.argwhere(far)[0].tolist()
@@ -212,4 +241,4 @@ def replace_markers(system: ContinualSystem, X: NDArray) -> NDArray:
         "replaced by the medians of their columns",
         stacklevel=6,
     )
-    return np.where(far, np.nanmedian(np.where(far, np.nan, X), axis=0), X)
+    return np.where(far, with_medians(np.where(far, np.nan, X)), X)

@@ -16,6 +16,8 @@ __all__ = ["UNLABELLED", "Buffer"]
 class Buffer:
     """At most `size` samples, some of which are held out: nothing is ever fitted to them."""
 
+    weight: NDArray[np.float64] | None = None  # (samples,) in training L0; None: all 1
+
     def __init__(
         self, n_inputs: int, size: int, held_out: float, seed: int, targets: str = CLASSES
     ) -> None:
@@ -37,13 +39,23 @@ class Buffer:
         """Does it hold as many samples as it may?"""
         return len(self.X) >= self.size
 
-    def add(self, X: NDArray, y: NDArray, numbers: NDArray[np.int64]) -> None:
+    def add(
+        self,
+        X: NDArray,
+        y: NDArray,
+        numbers: NDArray[np.int64],
+        weight: NDArray[np.float64] | None = None,
+    ) -> None:
         """Add samples, with their numbers in the stream. When full: reservoir sampling."""
         keys = range(self.seen, self.seen + len(X))
         drawn = np.array([uniform(self.seed, RESERVOIR_KEY, 1, key) for key in keys])
         early = max(self.share, EARLY_HOLD_OUT_SHARE) if self.share else 0.0
         out = drawn < np.where(np.array(keys) < EARLY_SAMPLES, early, self.share)
         new = min(self.size - len(self.X), len(X))
+        if self.weight is not None or weight is not None:
+            weight = np.ones(len(X)) if weight is None else weight
+            before = np.ones(len(self.X)) if self.weight is None else self.weight
+            self.weight = np.concatenate([before, weight[:new]])
         self.X = np.concatenate([self.X, X[:new]])
         self.y = np.concatenate([self.y, y[:new]])
         self.number = np.concatenate([self.number, numbers[:new]])
@@ -60,6 +72,8 @@ class Buffer:
             if place < len(places):
                 at = places[place]
                 self.X[at], self.y[at], self.number[at] = X[i], y[i], numbers[i]
+                if self.weight is not None and weight is not None:
+                    self.weight[at] = weight[i]
         self.seen += len(X)
 
     def label(self, numbers: NDArray[np.int64], y: NDArray) -> int:

@@ -70,7 +70,8 @@ def unpredicted(model: Expert, X: NDArray) -> NDArray[np.float64]:
         errors = model.errors(X)[:, is_input].mean(axis=0)
         usual = model.error_stats.mean[is_input]
         deviation = np.maximum(model.error_stats.deviation[is_input], np.finfo(float).tiny)
-        result[model.l1.nodes[is_input]] = (errors - usual) / deviation * np.sqrt(len(X))
+        with np.errstate(over="ignore"):  # of an input that never varied before
+            result[model.l1.nodes[is_input]] = (errors - usual) / deviation * np.sqrt(len(X))
     return result
 
 

@@ -43,6 +43,11 @@ class CommonInputUnits:
             mean_square = np.mean(np.ldexp(spread, -exponent) ** 2)
             self._unit = np.full(X.shape[1], float(np.ldexp(np.sqrt(mean_square), exponent)) or 1.0)
 
+    def set_once(self, unit: NDArray[np.float64]) -> None:
+        """Take these units, if there are none yet."""
+        if not self.is_known:
+            self._unit = unit
+
     @property
     def is_known(self) -> bool:
         """Have the units been learned?"""

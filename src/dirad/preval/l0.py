@@ -58,7 +58,14 @@ class L0Training:
         many = len(y) > factor * self.labels_at_start
         return self.adaptation.stable and many and self.grew_from_too_few_labels(y)
 
-    def advance(self, X: NDArray, y: NDArray, settings: Settings, steps: int) -> None:
+    def advance(
+        self,
+        X: NDArray,
+        y: NDArray,
+        settings: Settings,
+        steps: int,
+        weight: NDArray | None = None,
+    ) -> None:
         """Take training steps on scaled inputs and their targets."""
         decay = weight_decay_for(settings.l0, len(y))
         if decay != self.adaptation.params.prior:
@@ -72,7 +79,7 @@ class L0Training:
         state.clock[N_SAMPLES] = len(y)
         targets = np.zeros((len(y), state.network.n_outputs))
         targets[:, self.first_output :] = self.network_targets(y)
-        data = new_data(X, targets, settings.l0)
+        data = new_data(X, targets, settings.l0, weight)
         pool = WorkspacePool(settings.l0, len(y))
         self.history.extend(self.adaptation.advance(data, state.step + steps, pool))
 

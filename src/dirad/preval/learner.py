@@ -195,8 +195,9 @@ class Learner:
             if self.settings.targets == NUMBERS:
                 self.l0.target_scaling = fit_target_scaling(y)
             self._fit_scaling()
-        X = self.scaling.standardize_and_clip(self.buffer.X[self._teaching])
-        self.l0.advance(X, y, self.settings, steps)
+        taught, weight = self._teaching, self.buffer.weight
+        X = self.scaling.standardize_and_clip(self.buffer.X[taught])
+        self.l0.advance(X, y, self.settings, steps, None if weight is None else weight[taught])
 
     def _fit_scaling(self) -> None:
         """Take mean and spread of the inputs from the buffer, unless the base gives them."""

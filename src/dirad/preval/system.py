@@ -54,6 +54,7 @@ class Batch(NamedTuple):
     X: NDArray[np.float64]
     y: NDArray[np.int64]
     first: int  # number of its first sample in the stream
+    weight: NDArray[np.float64] | None = None  # of each sample for what is learned; None: all 1
 
 
 class System:
@@ -156,24 +157,35 @@ class System:
 
     # ---------------------------------------------------------------- learning
 
-    def learn(self, X: NDArray, y: NDArray[np.int64], *, stop_when_stable: bool = False) -> int:
+    def learn(
+        self,
+        X: NDArray,
+        y: NDArray[np.int64],
+        weight: NDArray | None = None,
+        *,
+        stop_when_stable: bool = False,
+    ) -> int:
         """Learn whole batches in order; return how many samples were taken.
 
         X is (n, inputs), y are class codes or numbers (see `targets`). Samples that do not fill a
-        batch are left. With `stop_when_stable`, learning stops when no model is trained any more.
+        batch are left. L0 learns samples by their weights; tests count them all alike. With
+        `stop_when_stable`, learning stops when no model is trained any more.
         """
         size = self.settings.l0.batch_size
         start = 0
         while start + size <= len(X):
-            self.learn_batch(X[start : start + size], y[start : start + size])
+            rows = slice(start, start + size)
+            self.learn_batch(X[rows], y[rows], None if weight is None else weight[rows])
             start += size
             if stop_when_stable and self.adapting is None:
                 break
         return start
 
-    def learn_batch(self, X: NDArray, y: NDArray[np.int64]) -> Report:
+    def learn_batch(
+        self, X: NDArray, y: NDArray[np.int64], weight: NDArray | None = None
+    ) -> Report:
         """Learn one batch of any size: score it, decide whose it is, apply the decision."""
-        batch, before = Batch(X, y, self.journal.samples), self.latest
+        batch, before = Batch(X, y, self.journal.samples, weight), self.latest
         judgements, decision = self._judge_and_decide(batch)
         outputs = {answering(one.model): one.outputs for one in judgements}
         self._compare_refinement(batch, outputs)
@@ -443,7 +455,8 @@ class System:
         model = self.model(number)
         if isinstance(model, Expert):
             return
-        model.buffer.add(batch.X[chosen], batch.y[chosen], batch.first + chosen)
+        weight = None if batch.weight is None else batch.weight[chosen]
+        model.buffer.add(batch.X[chosen], batch.y[chosen], batch.first + chosen, weight)
         if not model.is_calibrated:
             model.group = self._find_group(model)
         self._replace_by(model, model.advance(self.threads))
@@ -522,10 +535,10 @@ class System:
         """Finish the training of a model with the samples at hand."""
         self._replace_by(model, model.finish(self.threads))
 
-    def finish(self, X: NDArray, y: NDArray) -> None:
+    def finish(self, X: NDArray, y: NDArray, weight: NDArray | None = None) -> None:
         """Finish the training of all models now; X and y are the rest of the stream, if any."""
         if len(X):
-            self.learn_batch(X, y)
+            self.learn_batch(X, y, weight)
         if self.undecided is not None:
             self._settle(None)
         self.refinement = None  # from here on, the models answer

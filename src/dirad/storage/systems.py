@@ -78,6 +78,25 @@ class Targets(Array):
         return Array(REAL, "samples", finite=False).unpack(packed, store, path)
 
 
+def check_buffer(buffer: Buffer) -> None:
+    """Refuse a buffer whose parts do not belong together."""
+    must(len(buffer.shown) == 2, "samples are fitted to, or held out")
+    must(buffer.weight is None or len(buffer.weight) == len(buffer.X), "a sample has no weight")
+
+
+class Weights(Array):
+    """The weights of samples: above 0."""
+
+    def __init__(self) -> None:
+        super().__init__(REAL, "samples")
+
+    def unpack(self, packed: Any, store: ArrayStore, path: str) -> NDArray:
+        found = super().unpack(packed, store, path)
+        must(bool((found > 0).all()), f"{path}: a weight is not above 0")
+        return found
+
+
+WEIGHT = Weights()
 BUFFER = Object(
     without_init(Buffer),
     {
@@ -90,8 +109,9 @@ BUFFER = Object(
         "y": Targets(),
         "number": Array(INT, "samples"),
         "drawn_out": Array(np.bool_, "samples"),
+        "weight": Maybe(WEIGHT),
     },
-    lambda buffer: must(len(buffer.shown) == 2, "samples are fitted to, or held out"),
+    check_buffer,
 )
 L0_TRAINING = Object(
     L0Training,
@@ -328,7 +348,15 @@ SYSTEM_FIELDS: dict[str, Codec] = {
 }
 SCORE_SUM = Object(ScoreSum, {"total": Real(), "rows": Array(INT, "rows")})
 AGREEMENT = Object(Agreement, {"pairs": Dictionary(Row(COUNT, COUNT), Row(SCORE_SUM, SCORE_SUM))})
-BATCH = Object(Batch, {"X": Array(REAL, "samples", "inputs"), "y": Targets(), "first": COUNT})
+BATCH = Object(
+    Batch,
+    {
+        "X": Array(REAL, "samples", "inputs"),
+        "y": Targets(),
+        "first": COUNT,
+        "weight": Maybe(WEIGHT),
+    },
+)
 
 
 def check_refinement(one: Refinement) -> None:

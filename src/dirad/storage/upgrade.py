@@ -3,7 +3,8 @@
 Formats 1 and 2 are of dirad 0.1. Networks of format 3 have no encoding of missing values and
 categories. Up to format 4, learners had a linear predictor in place of an interim expert; up to
 format 5, calibrations did not tell the scores of fitted samples, nor how samples depend on those
-before them; up to format 6, all targets were classes.
+before them; up to format 6, all targets were classes. Up to format 7, the samples of a stream had
+neither gaps nor categories nor weights.
 """
 
 from collections.abc import Callable
@@ -27,6 +28,8 @@ def upgraded(description: Tree) -> Tree:
         description = _changed(description, _say_samples_are_independent)
     if description["version"] < 7:
         description = _changed(description, _say_targets_are_classes)
+    if description["version"] < 8:
+        description = _changed(description, _say_samples_count_alike)
     return description
 
 
@@ -39,6 +42,14 @@ def _changed(packed: Any, change: Callable[[Tree], None]) -> Any:
     new = {name: _changed(value, change) for name, value in packed.items()}
     change(new)
     return new
+
+
+def _say_samples_count_alike(new: Tree) -> None:
+    """Say of a part of PREVAL that all samples weigh the same, and that columns are numbers."""
+    if "waiting" in new:  # a stream
+        new |= {"columns": None, "weight": None}
+    if "drawn_out" in new or set(new) == {"X", "y", "first"}:  # a buffer; a batch
+        new["weight"] = None
 
 
 def _say_targets_are_classes(new: Tree) -> None:
