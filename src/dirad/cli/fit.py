@@ -58,7 +58,7 @@ class Columns:
     """A column whose numbers are codes; can be repeated."""
     impute: Literal["median"] | None = None
     """Replace missing values by the median, or by the most frequent category [default: the network
-    learns what a missing value means; --continual and --preset paper refuse them]."""
+    learns what a missing value means; --preset paper refuses them]."""
 
 
 @Parameter(name="*")
@@ -96,6 +96,9 @@ class Stream:
     """With --continual: rows of a new task before it can be recognized [default: 200]."""
     finish: Flag = False
     """With --continual: finish all models now, so that they can be exported."""
+    gaps: Flag = False
+    """With --continual: values may be missing later, also if none is in this file [default: if the
+    file has a text column or a missing value, any column may have missing values later]."""
     time: str | None = None
     """With --continual: a column that orders the rows, and is not an input. It holds numbers or ISO
     8601 date-times, and none may be missing. Rows that are not in order of time are sorted in
@@ -145,8 +148,7 @@ def fit(
     _check_options(columns, growth, stream, resume=checkpoints.resume)
     check_output(output, data, reading.labels)
     table = open_data(data, reading)
-    accept_missing = not stream.continual and growth.preset != "paper"
-    encoder = _encoder(table, columns, accept_missing, stream.time)
+    encoder = _encoder(table, columns, growth.preset != "paper", stream)
     table = ordered(table, encoder, talk)
     with claimed_output(output) as is_unchanged:
         test = TEST_SHARE if growth.test is None else growth.test
@@ -176,6 +178,8 @@ def _check_options(columns: Columns, growth: Growth, stream: Stream, *, resume: 
             raise Usage("--resume: a fit with --max-bytes writes no checkpoints; fit without it")
     elif stream.finish:
         raise Usage("--finish needs --continual: a single network is always finished")
+    elif stream.gaps:
+        raise Usage("--gaps needs --continual: a single network sees all rows at once")
     elif stream.time is not None:
         raise Usage(
             "--time needs --continual: a single network does not depend on the order of rows; "
@@ -216,13 +220,13 @@ def _check_continual_options(growth: Growth) -> None:
         )
 
 
-def _encoder(table: "Table", columns: Columns, accept_missing: bool, time: str | None) -> "Encoder":
+def _encoder(table: "Table", columns: Columns, accept_missing: bool, stream: Stream) -> "Encoder":
     """Fit the encoder; an error about a column that does not exist names the option."""
     from dirad.tables import Encoder, TableError
 
     drop, category = columns.drop or [], columns.category or []
     named = {"--target": [columns.target], "--drop": drop, "--category": category}
-    named["--time"] = [] if time is None else [time]
+    named["--time"] = [] if stream.time is None else [stream.time]
     for option, names in named.items():
         for name in names:
             try:
@@ -237,7 +241,8 @@ def _encoder(table: "Table", columns: Columns, accept_missing: bool, time: str |
         drop,
         categories=category,
         accept_missing=accept_missing,
-        time=time,
+        time=stream.time,
+        stream=stream.continual,
     )
 
 
@@ -248,7 +253,13 @@ def _fit_stream(job: Job, model: Any, growth: Growth, stream: Stream) -> None:
     warm_up(job.talk, growth.preset)
     is_classifier = job.encoder.target.task == "classification"
     kind = PREVALClassifier if is_classifier else PREVALRegressor
-    fresh = kind(random_state=growth.seed, batch_size=stream.batch_size, begin=stream.begin)
+    mixed = stream.gaps or job.encoder.is_mixed(job.table)
+    fresh = kind(
+        random_state=growth.seed,
+        batch_size=stream.batch_size,
+        begin=stream.begin,
+        missing_features=job.encoder.number_features if mixed else "auto",
+    )
     n_learned = 0
     if model is not None:
         job.require_same(model, fresh)

@@ -211,13 +211,20 @@ def _input_rows(found: "ModelFile", path: Path) -> list[dict[str, Any]]:
         for i, name in enumerate(field.feature_names()):
             holds = "the number" if field.kind == "number" else "1 if true, else 0"
             if field.categories:
-                which = repr(field.categories[i]) if i < len(field.categories) else "missing"
+                which = _which(field, i)
                 holds = f"1 if {field.name} is {which}, else 0"
             fill = _replaced_feature(field, i)
             rows.append(
                 {"place": len(rows), "input": name, "holds": holds, "missing values become": fill}
             )
     return rows
+
+
+def _which(field: "Input", i: int) -> str:
+    """Say which category the i-th feature of a column stands for."""
+    if i < len(field.categories):
+        return repr(field.categories[i])
+    return "any other" if field.other and i == len(field.categories) else "missing"
 
 
 def _replaced_feature(field: "Input", i: int) -> Any:
@@ -227,8 +234,8 @@ def _replaced_feature(field: "Input", i: int) -> Any:
     if not field.categories:
         return "NaN" if field.fill is None else field.fill
     if field.fill is None:
-        return int(i == len(field.categories))
-    return int(field.fill == field.categories[i])
+        return int(i == len(field.categories) + field.other)
+    return int(field.fill == field.all_categories()[i])
 
 
 def _important(model: Any, names: Sequence[str] | None) -> list[dict[str, Any]]:

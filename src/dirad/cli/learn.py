@@ -33,6 +33,7 @@ from dirad.cli.options import (
 from dirad.cli.predict import RunningScore
 from dirad.cli.printing import Findings, progress
 from dirad.estimators.checks import without_label
+from dirad.estimators.stream_columns import input_names
 
 if TYPE_CHECKING:
     from dirad.storage import ModelFile
@@ -88,7 +89,8 @@ def learn(
     time
         The column that orders the rows, and is not an input [default: that of `dirad fit`].
     unseen
-        How to treat a category that the first file did not contain: refuse it, or encode it as 0.
+        How to treat a category that the first file did not contain, in a model of an earlier dirad:
+        refuse it, or encode it as 0. Other models take it as such: "(other)".
     """
     from dirad.tables import digest
 
@@ -327,7 +329,7 @@ def _events_after(model: Any, last: Any) -> list[Any]:
 
 def _report(findings: Findings, stream: StreamRecord, last_event: Any, job: Job) -> None:
     """Say which rows were recognized as what, and what became of the models."""
-    names = list(job.encoder.feature_names)
+    names = input_names(stream.model._state, job.encoder.feature_names)
     rows = _recognized(stream)
     kinds = {row["taken for"] for row in rows}
     meaning = [MEANING[kind] for kind in MEANING if kind in kinds]

@@ -103,15 +103,13 @@ def _check_shape(model: Any, shape: tuple[int, int]) -> None:
 def _indicators(found: "ModelFile", path: Path) -> "list[Feature]":
     """Return which inputs indicate the categories of each column of the data file."""
     from dirad.plot.responses import Feature
-    from dirad.tables.fields import NO_VALUE
 
     features, place = [], 0
     for field in [] if found.encoder is None else encoder_of(found, path).inputs:
         columns = tuple(range(place, place + len(field.feature_names())))
         place += len(columns)
         if field.kind == "category":
-            missing = [NO_VALUE] * (len(columns) - len(field.categories))
-            features.append(Feature(field.name, columns, (*field.categories, *missing)))
+            features.append(Feature(field.name, columns, field.all_categories()))
     return features
 
 

@@ -51,6 +51,11 @@ class NamingOptions:
     """Create the stream, as one of these, if there is none."""
     column: ColumnNames = None
     """A column of the stream to create; repeat it for several [default: all others]."""
+    category: ColumnNames = None
+    """A column of categories of the stream to create, such as colour=red,blue; all others count as
+    one more. Repeat it for several."""
+    gaps: Flag = False
+    """Values of the stream to create may be missing: empty, or null."""
 
 
 @Parameter(name="*")
@@ -133,7 +138,16 @@ def tail(
     level = logging.ERROR if talk.quiet else logging.WARNING
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
     columns = tuple(naming.column or ())
-    named = Naming(naming.target, naming.id, naming.text_labels, naming.create, columns)
+    categories = dict(map(_category, naming.category or ()))
+    named = Naming(
+        naming.target,
+        naming.id,
+        naming.text_labels,
+        naming.create,
+        columns,
+        categories,
+        naming.gaps,
+    )
     pace = Pace(rows, file.every, skip_bad)
     token = service.token or os.environ.get(TOKEN)
     _check_stream(stream)
@@ -142,6 +156,15 @@ def tail(
             _follow_broker(source, client, named, pace, file, broker, talk)
         else:
             _follow_file(source, client, named, pace, file, talk)
+
+
+def _category(option: str) -> tuple[str, tuple[str, ...]]:
+    """Return the name of a column and its categories."""
+    name, _, listed = option.rpartition("=")
+    found = tuple(dict.fromkeys(one.strip() for one in listed.split(",") if one.strip()))
+    if not name or not found:
+        raise Usage(f"--category {option}: give a column and its categories, as colour=red,blue")
+    return name, found
 
 
 def _check_stream(name: str) -> None:

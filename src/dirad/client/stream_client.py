@@ -93,7 +93,9 @@ class Client:
         kind : {"classifier", "regressor", "detector"}
         columns : list
             Names of columns with numbers, or objects such as
-            ``{"name": "state", "kind": "category", "categories": ["on", "off"]}``.
+            ``{"name": "state", "kind": "category", "categories": ["on", "off"]}``. With
+            ``"gaps": True`` its values may be missing; with ``"other": True`` a category may be
+            new.
         settings : dict, optional
             Parameters of the learner, such as ``{"batch_size": 100}``.
         """

@@ -86,6 +86,12 @@ class StreamColumns:
         return self.encoding is not None and not self.encoding.is_identity
 
 
+def input_names(stream: Any, columns: Sequence[str]) -> Sequence[str]:
+    """Return the names of the inputs of a stream's models, given those of the columns."""
+    known: StreamColumns | None = stream.columns
+    return columns if known is None or known.encoding is None else known.encoding.names(columns)
+
+
 def units_of_mixed(inputs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the units of the inputs of a mixed stream, given those of the first batch.
 

@@ -135,6 +135,7 @@ def system_model(model: PREVALClassifier, number: int | None) -> Model:
 
 def _of_system(model: PREVALClassifier, false_alarms: float) -> Exported:
     models = finished_models(model)
+    _refuse_mixed(model)
     view = model._state
     columns = {code: column for column, code in enumerate(view.codes(view.classes).tolist())}
     members = tuple(
@@ -164,6 +165,19 @@ def _of_system(model: PREVALClassifier, false_alarms: float) -> Exported:
         if paper
         else Promise(false_alarms, settings.false_alarms, per_stream, batches),
         largest_share=settings.T_SV if paper else None,
+    )
+
+
+def _refuse_mixed(model: PREVALClassifier) -> None:
+    """Refuse a system whose inputs are made of categories, or tell of missing values."""
+    encoding = encoding_of(model)
+    if encoding is None or encoding.is_identity:
+        return
+    names = network_input_names(model)
+    derived = [name for name, own in zip(names, encoding.is_number, strict=True) if not own]
+    raise ValueError(
+        "a stream with categories or missing values cannot be exported yet: its models have inputs "
+        f"that are made of columns, such as {derived[0]!r}"
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dirad.core.describe import equations
 from dirad.core.network import Network
 from dirad.estimators import PREVALClassifier
-from dirad.estimators.columns import column_names
+from dirad.estimators.columns import column_names, network_input_names
 from dirad.export.exported import Estimator, exported, system_model
 from dirad.export.extras import needs
 from dirad.names import latex_input, latex_word, quoted
@@ -115,7 +115,7 @@ def to_formula(model: Estimator, *, number: int | None = None) -> Formula:
         one = system_model(model, number)
         program = l0_program(one.parts)
         outputs = tuple(str(model._state.labels[code]) for code in one.classes)
-        categories = {}
+        categories, names = {}, network_input_names(model)
     else:
         if number is not None:
             raise ValueError(f"{type(model).__name__} has one network: give no number")

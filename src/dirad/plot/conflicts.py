@@ -91,8 +91,11 @@ class ConflictDisplay:
         ax: Axes | None = None,
     ) -> "ConflictDisplay":
         """Draw samples as a `model` sees them, by default the one that predicts their class."""
-        X = np.atleast_2d(np.asarray(X, float))
+        from dirad.estimators.columns import network_inputs
+
+        X = X if hasattr(X, "iloc") else np.atleast_2d(np.asarray(X))
         route = estimator.route(X) if model is None else np.full(len(X), model)
+        X = network_inputs(estimator, X)
         parts = [
             seen_by(model_of(estimator, int(r)), x[None]) for r, x in zip(route, X, strict=True)
         ]

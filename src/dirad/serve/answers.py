@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dirad.core.network import MODULATORY, OUTPUT, Network
 from dirad.estimators.number_stream import NumberAnswers
+from dirad.estimators.stream_columns import input_names
 from dirad.preval.answers import Answers as ModelAnswers
 from dirad.preval.events import Report
 from dirad.serve.errors import Conflict, Refused
@@ -145,7 +146,7 @@ class Answers:
         An edge is its source, its target, its weight, and the term that it enters: 0 or 1.
         """
         edges = network.edges[network.edges["source"] >= 0]
-        names = self.specification.encoder.feature_names
+        names = input_names(self.fitted._stream, self.specification.encoder.feature_names)
         labels = self.fitted._stream.labels
         nodes: dict[int, dict[str, Any]] = {}
         for node in edges["source"].tolist():
@@ -187,7 +188,7 @@ class Answers:
 
     def _explanation(self, X: NDArray[np.float64], labels: list[Any] | None) -> dict[str, Any]:
         """Say what kind of change the rows together show."""
-        names = self.specification.encoder.feature_names
+        names = input_names(self.fitted._stream, self.specification.encoder.feature_names)
         try:
             found = self.fitted.build().explain(X, labels)
         except ValueError as error:

@@ -46,6 +46,20 @@ _REFUSAL = {
 _REFUSALS = dict.fromkeys(("400", "401", "403", "404", "413", "422", "429"), _REFUSAL)
 
 
+_COLUMN = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1},
+        "kind": {"enum": ["number", "boolean", "category"]},
+        "categories": {"type": "array", "items": {"type": "string"}},
+        "fill": {"description": "what replaces a missing value"},
+        "gaps": {"type": "boolean", "description": "values may be missing, and models learn that"},
+        "other": {"type": "boolean", "description": "categories that are not listed are accepted"},
+    },
+    "required": ["name"],
+}
+
+
 def _body(
     properties: dict[str, Any], required: list[str], example: Any, tables: bool = False
 ) -> dict[str, Any]:
@@ -74,7 +88,7 @@ CREATE = _operation(
             "columns": {
                 "type": "array",
                 "minItems": 1,
-                "items": {"anyOf": [{"type": "string", "minLength": 1}, {"type": "object"}]},
+                "items": {"anyOf": [{"type": "string", "minLength": 1}, _COLUMN]},
             },
             "settings": {"type": "object"},
         },

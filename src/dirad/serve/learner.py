@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dirad.estimators.stream_columns import input_names
 from dirad.preval.events import InputChange, ModelEvent
 from dirad.serve import records
 from dirad.serve.specification import Specification
@@ -178,6 +179,8 @@ class StreamLearner:
         place = next((i for i in reversed(range(len(events))) if events[i] is last), -1)
         size = self._system.settings.l0.batch_size if self._system is not None else 0
         names, refused = self.specification.encoder.feature_names, self.progress.n_refused
+        if events:
+            names = input_names(self.model._stream, names)
         return [
             event_json(event, samples + (event.batch - batches) * size + refused, names)
             for event in events[place + 1 :]

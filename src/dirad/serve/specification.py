@@ -8,7 +8,7 @@ from typing import Any
 
 from dirad.serve.errors import Refused
 from dirad.tables.encoder import Encoder
-from dirad.tables.fields import Input, Target
+from dirad.tables.fields import ACCEPT, INDICATE, REFUSE, Input, Target
 
 KINDS = ("classifier", "regressor", "detector")
 NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -64,6 +64,8 @@ class Specification:
 
         make = PREVALRegressor if self.kind == "regressor" else PREVALClassifier
         options: dict[str, Any] = {"random_state": 0, "n_jobs": 1} | self.settings
+        if any(column.is_mixed for column in self.columns):
+            options["missing_features"] = self.encoder.number_features
         return make(**options)
 
     def to_json(self) -> dict[str, Any]:
@@ -139,7 +141,7 @@ def _column(obj: Any) -> Input:
     if not isinstance(obj, dict) or not isinstance(obj.get("name"), str):
         raise Refused(f"a column is a name or an object with a name, got {obj!r:.80}")
     name, kind = obj["name"], obj.get("kind", "number")
-    unknown = sorted(set(obj) - {"name", "kind", "categories", "fill"})
+    unknown = sorted(set(obj) - {"name", "kind", "categories", "fill", "gaps", "other"})
     if unknown:
         raise Refused(f"column {name!r:.80}: unknown field {unknown[0]!r:.80}")
     if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
@@ -148,21 +150,26 @@ def _column(obj: Any) -> Input:
         )
     if name in (TARGET, IDS):
         raise Refused(f"column {name!r} is the name of the labels or ids of a body: rename it")
+    gaps, other = obj.get("gaps", False), obj.get("other", False)
+    if type(gaps) is not bool or type(other) is not bool:
+        raise Refused(f"column {name!r}: gaps and other must be true or false")
     categories = obj.get("categories", [])
     if not isinstance(categories, list) or not all(isinstance(one, str) for one in categories):
         raise Refused(f"column {name!r}: categories must be a list of texts")
     if len(categories) > MAX_CATEGORIES or any(len(one) > MAX_NAME for one in categories):
         raise Refused(f"column {name!r}: more than {MAX_CATEGORIES} categories, or too long ones")
     try:
-        return Input(name, kind, tuple(sorted(categories)), obj.get("fill"))
+        missing = (INDICATE if kind == "category" else ACCEPT) if gaps else REFUSE
+        return Input(name, kind, tuple(sorted(categories)), obj.get("fill"), missing, other)
     except (ValueError, TypeError, OverflowError) as error:
         raise Refused(f"column {name!r}: {error}") from None
 
 
 def _without_defaults(column: Input) -> dict[str, Any]:
     found = asdict(column) | {"categories": list(column.categories)}
-    del found["missing"]
-    return {name: value for name, value in found.items() if value not in (None, [])}
+    gaps, other = found.pop("missing") != REFUSE, found.pop("other")
+    found = {name: value for name, value in found.items() if value not in (None, [])}
+    return found | ({"gaps": True} if gaps else {}) | ({"other": True} if other else {})
 
 
 def _checked_settings(kind: str, given: Any) -> dict[str, Any]:

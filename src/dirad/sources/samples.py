@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from dirad.client import Client, ClientError
@@ -20,6 +20,22 @@ class Naming:
     text_labels: bool = False  # are labels texts even where they look like numbers?
     create: str | None = None  # the kind of stream to create if there is none
     columns: Sequence[str] = ()  # of the stream to create; none: all but labels and ids
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of some of them
+    gaps: bool = False  # may their values be missing?
+
+    def described(self, names: Sequence[str]) -> list[Any]:
+        """Return the columns of the stream to create, given the names that the source has."""
+        names = list(self.columns) or [one for one in names if one not in (self.target, self.id)]
+        absent = next((one for one in self.categories if one not in names), None)
+        if absent is not None:
+            raise SourceError(f"there is no column {absent!r:.80} that could hold categories")
+        return [self._described(name) for name in names]
+
+    def _described(self, name: str) -> Any:
+        found: dict[str, Any] = {"gaps": True} if self.gaps else {}
+        if name in self.categories:
+            found |= {"kind": "category", "categories": list(self.categories[name]), "other": True}
+        return found | {"name": name} if found else name
 
 
 @dataclass(frozen=True)
@@ -52,8 +68,7 @@ class Layout:
                 raise
             if naming.create is None:
                 raise SourceError(f"{error.detail} (--create classifier creates it)") from None
-            others = [name for name in names if name not in (naming.target, naming.id)]
-            client.create(naming.create, list(naming.columns) or others)
+            client.create(naming.create, naming.described(names))
             state = client.state()
         if naming.create not in (None, state["kind"]):
             raise SourceError(f"stream {client.stream} exists already, and is a {state['kind']}")

@@ -52,6 +52,7 @@ class Encoder:
         categories: Iterable[str] = (),
         accept_missing: bool = True,
         time: str | None = None,
+        stream: bool = False,
     ) -> "Encoder":
         """Learn from a training table how to encode it.
 
@@ -70,6 +71,8 @@ class Encoder:
         categories : columns of numbers that are codes, to be encoded as categories
         accept_missing : False refuses missing values that are not replaced
         time : the column that orders the rows of a stream; it is not an input
+        stream : True gives each category a feature for categories that come later, and one for
+            missing values, whether there are such in this table or not
 
         Raises
         ------
@@ -85,7 +88,7 @@ class Encoder:
         fitted_time = None if time is None else Time.fit(table, time)
         names = [name for name in names if name not in {target, time, *drop}]
         missing = impute or (ACCEPT if accept_missing else REFUSE)
-        inputs = fit_inputs(table, names, categories, missing)
+        inputs = fit_inputs(table, names, categories, missing, stream=stream)
         fitted_target = fit_target(table, target, task, target in categories)
         try:
             return cls(inputs, fitted_target, fitted_time)
@@ -96,6 +99,20 @@ class Encoder:
     def feature_names(self) -> tuple[str, ...]:
         """The names of the numbers that `transform` returns, in order."""
         return tuple(name for field in self.inputs for name in field.feature_names())
+
+    @property
+    def number_features(self) -> list[int]:
+        """The places of features that are numbers or truth values, and may have gaps."""
+        kinds = [field.kind for field in self.inputs for _ in field.feature_names()]
+        return [place for place, kind in enumerate(kinds) if kind != "category"]
+
+    def is_mixed(self, table: Table) -> bool:
+        """Say whether the inputs of a table have categories, or gaps that are learned as such."""
+        return any(
+            field.kind == "category"
+            or (field.missing != REFUSE and table.summaries[field.name].has_gaps)
+            for field in self.inputs
+        )
 
     def ignored(self, table: Table) -> tuple[str, ...]:
         """Return the columns of a table that have no role; require all inputs."""
@@ -114,7 +131,8 @@ class Encoder:
         """Return the inputs: a row for each row of the chunk, a column for each feature.
 
         A category that did not occur in training is refused, or with unseen="zero" encoded as
-        zeros. Numbers that are missing are NaN, unless they are replaced or refused.
+        zeros; a stream has a feature for it. Numbers that are missing are NaN, unless they are
+        replaced or refused.
         """
         if unseen not in UNSEEN:
             raise ValueError(f"unseen must be one of {UNSEEN}, not {unseen!r}")
@@ -243,9 +261,12 @@ def _one_hot(X: NDArray[np.float64], chunk: Chunk, field: Input, unseen: str) ->
         if text is None:
             if field.missing == REFUSE:
                 raise chunk.error(row, field.name, MISSING)
-            X[row, len(codes) :] = 1.0  # the feature of missing values, if there is one
+            # The feature of missing values, if there is one.
+            X[row, len(codes) + field.other :] = 1.0
         elif text in codes:
             X[row, codes[text]] = 1.0
+        elif field.other:
+            X[row, len(codes)] = 1.0
         elif unseen == "refuse":
             known = listed(field.categories)
             reason = f"{shown(text)} was not seen in training; known: {known} (--unseen zero)"

@@ -13,9 +13,10 @@ KINDS = ("number", "boolean", "category")
 REFUSE, ACCEPT, INDICATE = MISSING = ("refuse", "accept", "indicate")
 TASKS = ("classification", "regression")
 NO_VALUE = "(missing)"  # the category of missing values
+OTHER = "(other)"  # and of all categories that are not known
 EXACT = 2**53  # up to here a float represents every whole number
 
-NEW = {"missing"}  # fields that older files do not have
+NEW = {"missing", "other"}  # fields that older files do not have
 
 Label = str | int | bool
 Record = TypeVar("Record")
@@ -32,6 +33,7 @@ class Input:
     # Without `fill`, a missing value is refused (as in older files), or accepted: NaN for a number
     # or a boolean, 0 for each category; or a category has one more feature that indicates it.
     missing: str = REFUSE
+    other: bool = False  # has a category one more feature, which indicates all that are not known?
 
     def __post_init__(self) -> None:
         check(isinstance(self.name, str), "an input has no name")
@@ -44,6 +46,8 @@ class Input:
         check(self.fill is None or self._can_fill(), f"input {self.name!r}: fill {self.fill!r}")
         allowed = MISSING if self.kind == "category" else (REFUSE, ACCEPT)
         allowed = allowed if self.fill is None else (REFUSE,)
+        check(type(self.other) is bool and (not self.other or self.kind == "category"),
+              f"input {self.name!r}: other {self.other!r}")  # fmt: skip
         check(self.missing in allowed, f"input {self.name!r}: missing {self.missing!r}")
 
     def _can_fill(self) -> bool:
@@ -54,9 +58,19 @@ class Input:
     def feature_names(self) -> tuple[str, ...]:
         """Return the names of its features: 'age', or 'colour=blue', 'colour=red'."""
         if self.kind == "category":
-            last = [NO_VALUE] if self.missing == INDICATE else []
-            return tuple(f"{self.name}={category}" for category in (*self.categories, *last))
+            return tuple(f"{self.name}={category}" for category in self.all_categories())
         return (self.name,)
+
+    def all_categories(self) -> tuple[str, ...]:
+        """Return the category of each feature, with those of unknown and missing values."""
+        other = [OTHER] if self.other else []
+        missing = [NO_VALUE] if self.missing == INDICATE else []
+        return (*self.categories, *other, *missing)
+
+    @property
+    def is_mixed(self) -> bool:
+        """May it hold what no earlier value was: no value at all, or a category that is new?"""
+        return self.other or self.missing != REFUSE
 
 
 @dataclass(frozen=True)

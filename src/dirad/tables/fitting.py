@@ -16,11 +16,17 @@ MAX_DISTINCT_SHARE = 0.5  # of the rows: more distinct values are an id, or numb
 
 
 def fit_inputs(
-    table: Table, names: Sequence[str], categories: Collection[str], missing: str
+    table: Table,
+    names: Sequence[str],
+    categories: Collection[str],
+    missing: str,
+    *,
+    stream: bool = False,
 ) -> tuple[Input, ...]:
     """Return the inputs `names`; one error lists all columns that cannot be inputs.
 
-    `missing` tells what becomes of missing values, see `Encoder.fit`.
+    `missing` tells what becomes of missing values, and `stream` of categories that come later, see
+    `Encoder.fit`.
     """
     if not names:
         raise TableError(f"{table.path}: no column is left as input")
@@ -45,16 +51,16 @@ def fit_inputs(
             kinds[name],
             tuple(sorted(table.summaries[name].counts)) if kinds[name] == "category" else (),
             fills.get(name),
-            _missing(kinds[name], table.summaries[name]) if missing == ACCEPT else REFUSE,
+            _missing(kinds[name], table.summaries[name], stream) if missing == ACCEPT else REFUSE,
+            stream and kinds[name] == "category",
         )
         for name in names
     )
 
 
-def _missing(kind: str, summary: Summary) -> str:
+def _missing(kind: str, summary: Summary, stream: bool) -> str:
     """Say how missing values of a column are encoded: categories may have gaps of their own."""
-    gaps = summary.n_values < summary.n_rows
-    return INDICATE if kind == "category" and gaps else ACCEPT
+    return INDICATE if kind == "category" and (stream or summary.has_gaps) else ACCEPT
 
 
 def _problem(kind: str, summary: Summary) -> str | None:

@@ -147,6 +147,11 @@ class Summary:
     unusable: str | None = None  # the type of a column that cannot be used
 
     @property
+    def has_gaps(self) -> bool:
+        """Is a value missing?"""
+        return self.n_values < self.n_rows
+
+    @property
     def kind(self) -> Kind:
         """The kind of the column.
 

@@ -106,14 +106,14 @@ def _answers(estimator: Any) -> Any:
     """Return what predicts, given X as numbers."""
     from dirad.estimators.answering import answers_of
 
-    return estimator if hasattr(estimator, "models_") else answers_of(estimator)
+    return estimator._answers if hasattr(estimator, "models_") else answers_of(estimator)
 
 
 def _numbers(estimator: Any, X: Any) -> NDArray[np.float64]:
     """Return X as numbers."""
     from dirad.estimators.columns import checked_columns
 
-    return np.asarray(X, float) if hasattr(estimator, "models_") else checked_columns(estimator, X)
+    return checked_columns(estimator, X)
 
 
 def contents(
@@ -197,13 +197,13 @@ def _samples(
     networks = [estimator.network_ if model is None else model.network for model in models]
     inputs = encoded(encoding_of(estimator), some)
     data["states"] = [
-        states_data(network, inputs if model is None else model.network_inputs(some), one["ids"])
+        states_data(network, inputs if model is None else model.network_inputs(inputs), one["ids"])
         for network, model, one in zip(networks, models, drawn, strict=True)
     ]
     if hasattr(estimator, "models_"):
-        data |= routing_data(estimator, some)
+        data |= routing_data(estimator, given.answers, some)
         data["views"] = [
-            view_data(model, some, one["ids"], image)
+            view_data(model, inputs, one["ids"], image)
             for model, one in zip(models, drawn, strict=True)
         ]
     return data

@@ -92,12 +92,12 @@ def view_data(model: Any, X: NDArray, ids: list[int], image: bool) -> dict[str, 
     }
 
 
-def routing_data(estimator: "PREVALClassifier", X: NDArray) -> dict[str, Any]:
+def routing_data(estimator: "PREVALClassifier", answers: Any, X: NDArray) -> dict[str, Any]:
     """Return the model that predicts each sample, and the sample's novelty."""
     able = any(model.is_calibrated for model in estimator.models_)
     return {
-        "route": estimator.route(X).tolist(),
-        "novelty": short(estimator.novelty(X), 3) if able else None,
+        "route": answers.route(X).tolist(),
+        "novelty": short(answers.novelty(X), 3) if able else None,
         "meaning": NOVELTY[estimator.preset],
-        "known": estimator.is_known(X).tolist() if able else None,
+        "known": answers.is_known(X, 0.05).tolist() if able else None,
     }

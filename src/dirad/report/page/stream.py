@@ -32,7 +32,9 @@ def timeline_data(estimator: "PREVALClassifier") -> dict[str, Any] | None:
 
 def event_rows(estimator: "PREVALClassifier") -> list[dict[str, Any]]:
     """Return the events as rows of a table."""
-    names = getattr(estimator, "feature_names_in_", None)
+    from dirad.estimators.columns import network_input_names
+
+    names = network_input_names(estimator)
     return [
         {
             "batch": event.batch,
@@ -83,6 +85,6 @@ def routing_table(
     estimator: "PREVALClassifier", X: NDArray, groups: ArrayLike, what: str
 ) -> dict[str, Any]:
     """Return the share of each true task's (or class's) samples that goes to each model."""
-    shares, names, models = routing(groups, estimator.route(X))
+    shares, names, models = routing(groups, estimator._answers.route(X))
     caption = f"Routing: share of each true {what} (row) that goes to each model (column)"
     return matrix_table(caption, shares, names, [f"model {number}" for number in models])
