@@ -139,15 +139,8 @@ def tail(
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
     columns = tuple(naming.column or ())
     categories = dict(map(_category, naming.category or ()))
-    named = Naming(
-        naming.target,
-        naming.id,
-        naming.text_labels,
-        naming.create,
-        columns,
-        categories,
-        naming.gaps,
-    )
+    named = Naming(naming.target, naming.id, naming.text_labels, naming.create, columns)
+    named = replace(named, categories=categories, gaps=naming.gaps)
     pace = Pace(rows, file.every, skip_bad)
     token = service.token or os.environ.get(TOKEN)
     _check_stream(stream)

@@ -196,7 +196,7 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         fresh = type(self)(**self.get_params(deep=False))  # others may ask this one meanwhile
         given = checked_samples(fresh, X, y, None, sample_weight=sample_weight, size=None)
         if not len(given.X):
-            raise ValueError("sample_weight is 0 for all samples: nothing is left to learn")
+            raise ValueError("sample_weight is zero for all samples: nothing is left to learn")
         if given.missing.all():
             raise ValueError("Input y contains NaN alone: no sample has a label")
         named = np.unique(given.y) if self.preset == "paper" else given.y[:0]

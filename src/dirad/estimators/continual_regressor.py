@@ -161,7 +161,7 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
         fresh = type(self)(**self.get_params(deep=False))  # others may ask this one meanwhile
         given = checked_number_samples(fresh, X, y, None, sample_weight=sample_weight, size=None)
         if not len(given.X):
-            raise ValueError("sample_weight is 0 for all samples: nothing is left to learn")
+            raise ValueError("sample_weight is zero for all samples: nothing is left to learn")
         if given.missing.all():
             raise ValueError("Input y contains NaN alone: no sample has a target")
         stream = fresh._new_stream(given.X.shape[1])._replace(columns=given.columns)

@@ -142,7 +142,7 @@ def warn_of_first_gaps(estimator: Any, X: NDArray, known: StreamColumns | None) 
         f"X, column {', '.join(named)}: values are missing for the first time, and no input tells "
         "of them: they are replaced by the mean of the first batch. missing_features='all' lets "
         "models learn, and detect, missing values",
-        stacklevel=6,
+        stacklevel=5,
     )
 
 
@@ -154,7 +154,10 @@ def checked_stream_weights(
         return None
     if estimator.preset == "paper":
         raise ValueError("preset='paper' counts all samples alike: it takes no sample_weight")
-    weight = checked_weights(sample_weight, np.zeros((_num_samples(X), 1)), rescaled=False)
+    n = _num_samples(X)
+    if np.asarray(sample_weight).shape == (n,) and not np.any(np.asarray(sample_weight)):
+        return np.zeros(n)  # which scikit-learn refuses: of a stream, these are some samples
+    weight = checked_weights(sample_weight, np.zeros((n, 1)), rescaled=False)
     wrong = (weight > MAX_WEIGHT) | ((weight > 0) & (weight < 1.0 / MAX_WEIGHT))
     if wrong.any():
         row = int(np.argmax(wrong))

@@ -40,14 +40,16 @@ class StreamColumns:
     gaps: tuple[int, ...] | None  # numbers that may be missing; None: all of a mixed stream
     encoding: Encoding | None = None
 
-    def seeing(self, labels: Mapping[int, Sequence[Label | None]]) -> "StreamColumns":
+    def seeing_rows(
+        self, X: Any, columns: Sequence[Any], rows: NDArray[np.int64]
+    ) -> "StreamColumns":
         """Return the columns with the categories of more samples of the first batch."""
         known = dict(self.categories)
-        for j, found in labels.items():
-            new = dict.fromkeys(
-                (*known[j].labels, *(label for label in found if label is not None))
-            )
-            known[j] = Categories(tuple(new), other=True)
+        for j in known:
+            if j < len(columns):
+                found = (*known[j].labels, *_labels_at(X, columns, j, rows))
+                new = dict.fromkeys(label for label in found if label is not None)
+                known[j] = Categories(tuple(new), other=True)
         return replace(self, categories=known)
 
     def fixed(self, X: NDArray[np.float64]) -> "StreamColumns":
@@ -125,19 +127,18 @@ def stream_columns(
     options["no_gaps"] = why_no_gaps(estimator, is_old=resumed and before is None)
     columns, known = split_columns(X), before
     if not resumed:
-        known = _new_columns(estimator, X, columns)
+        known = new_columns(estimator, X, columns)
     if known is None or known.encoding is not None or not len(first) or not known.categories:
         categories = {} if known is None else known.categories
         return checked_with(estimator, X, y, categories, **options), known
     if columns is None:
         numbers = checked_inputs(estimator, X, ensure_all_finite="allow-nan", reset=not resumed)
         columns = numbers.T
-    own = {j: _labels_at(X, columns, j, first) for j in known.categories if j < len(columns)}
-    known = known.seeing(own)
+    known = known.seeing_rows(X, columns, first)
     return checked_with(estimator, X, y, known.categories, **options), known
 
 
-def _new_columns(estimator: Any, X: Any, columns: Sequence[Any] | None) -> StreamColumns:
+def new_columns(estimator: Any, X: Any, columns: Sequence[Any] | None) -> StreamColumns:
     """Return the columns of a stream that begins, as parameters and types tell."""
     refuse_masked("X", X)
     categories = chosen_categories(estimator, X, columns)
@@ -146,7 +147,8 @@ def _new_columns(estimator: Any, X: Any, columns: Sequence[Any] | None) -> Strea
             f"{place_of(X, categories[0])} holds categories: the preset 'paper' takes numbers "
             "alone, preset='default' takes categories too"
         )
-    n = len(columns) if columns is not None else np.shape(X)[1] if np.ndim(X) == 2 else 0
+    shape = np.shape(np.asarray(X)) if columns is None else (0, len(columns))
+    n = shape[1] if len(shape) == 2 else 0
     gaps = estimator.missing_features
     if isinstance(gaps, str) and gaps in (AUTO, ALL):
         chosen = None if gaps == AUTO else tuple(range(n))
