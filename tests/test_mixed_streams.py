@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from dirad import PREVALClassifier, PREVALRegressor, load, save, watch
-from dirad.export import to_python
 
 QUICK = {"random_state": 0, "steps_per_batch": 100, "l0": {"max_edges": 15}}
 NAMES = (
@@ -196,11 +195,6 @@ def test_the_detector_takes_frames():
     assert [one.model for one in reports[5:]] == [1, 1, 0]
     with pytest.raises(ValueError, match="batch 1 has 2 features"):
         list(watch([batches[0], batches[0][["t", "k"]]]))
-
-
-def test_exports_refuse_what_they_cannot_encode(known):
-    with pytest.raises(ValueError, match=r"cannot be exported yet: .* such as 't is missing'"):
-        to_python(known)
 
 
 def test_the_page_shows_a_mixed_stream(known, tmp_path):

@@ -11,7 +11,7 @@ from dirad.export.c_fixed import fixed_parts
 from dirad.export.c_fixed_system import fixed_system_parts
 from dirad.export.c_float import float_parts
 from dirad.export.c_source import CSize, Parts, check_name, header, size_of
-from dirad.export.exported import Estimator, Exported, exported
+from dirad.export.exported import Estimator, Exported, exported, scored_program
 from dirad.export.fixed_point import Fixed, fixed_program
 from dirad.export.fixed_system import FixedModel, fixed_model
 from dirad.export.novelty import FALSE_ALARMS
@@ -118,6 +118,8 @@ def _network_programs(model: Estimator, whole: Exported) -> list[Program]:
     encoding = encoding_of(model)
     if encoding is None or encoding.is_identity:
         return [member.program for member in whole.members]
+    if isinstance(model, PREVALClassifier):
+        return [scored_program(one) for one in finished_models(model)]
     builder = Builder(model.network_.n_inputs)
     return [builder.program({OUTPUTS: builder.attach(model.network_, builder.inputs).outputs})]
 

@@ -17,7 +17,7 @@ from dirad.inference import Attached, Builder, joined, silent, weighted
 from dirad.names import quoted
 from dirad.preval.expert import Expert
 from dirad.preval.program import BY_CLUSTER, CLUSTER_ERRORS, expert_program
-from dirad.program import ERROR, OUTPUTS, OWN, SCORE, Block, Program, Transfer
+from dirad.program import ERROR, OUTPUTS, OWN, SCORE, Block, Program, Transfer, renumbered
 
 NOT_LISTED = f"A category that is not listed is {OTHER}, or {UNKNOWN:g} where there is none such."
 
@@ -135,13 +135,12 @@ def system_model(model: PREVALClassifier, number: int | None) -> Model:
 
 def _of_system(model: PREVALClassifier, false_alarms: float) -> Exported:
     models = finished_models(model)
-    _refuse_mixed(model)
     view = model._state
     columns = {code: column for column, code in enumerate(view.codes(view.classes).tolist())}
     members = tuple(
         Member(
             one.number,
-            _scored_program(one),
+            of_columns(model, scored_program(one)),
             tuple(columns[c] for c in one.classes),
             answerer,
             _scale(one, false_alarms),
@@ -161,6 +160,8 @@ def _of_system(model: PREVALClassifier, false_alarms: float) -> Exported:
         tuple(model.classes_.tolist()),
         members,
         False,
+        category_names(model),
+        _gaps(model),
         promise=None
         if paper
         else Promise(false_alarms, settings.false_alarms, per_stream, batches),
@@ -168,20 +169,21 @@ def _of_system(model: PREVALClassifier, false_alarms: float) -> Exported:
     )
 
 
-def _refuse_mixed(model: PREVALClassifier) -> None:
-    """Refuse a system whose inputs are made of categories, or tell of missing values."""
+def of_columns(model: Estimator, program: Program) -> Program:
+    """Return a program that takes the columns of X, given one that takes the inputs of a system."""
     encoding = encoding_of(model)
     if encoding is None or encoding.is_identity:
-        return
-    names = network_input_names(model)
-    derived = [name for name, own in zip(names, encoding.is_number, strict=True) if not own]
-    raise ValueError(
-        "a stream with categories or missing values cannot be exported yet: its models have inputs "
-        f"that are made of columns, such as {derived[0]!r}"
-    )
+        return program
+    builder = Builder(encoding.n_columns)
+    before = builder.whole({OUTPUTS: encoding.attach(builder)})
+    computed = before.n_values + np.arange(program.n_values - program.n_inputs)
+    place = np.concatenate([before.results[OUTPUTS], computed])
+    steps = (*before.steps, *(renumbered(step, place) for step in program.steps))
+    results = {name: place[numbers] for name, numbers in program.results.items()}
+    return Program(encoding.n_columns, steps, results).only(list(results))
 
 
-def _scored_program(model: Model) -> Program:
+def scored_program(model: Model) -> Program:
     """Return the program of answers, score and prediction error of a model of a system."""
     program = expert_program(model.parts, errors_too=True)
     results = program.results
@@ -236,7 +238,7 @@ def _of_network(model: Estimator) -> Exported:
         None if regressor else tuple(model.classes_.tolist()),
         (member,),
         regressor and model._single_column,
-        _codes(model),
+        category_names(model),
         _gaps(model),
         _equations(model),
     )
@@ -249,7 +251,7 @@ def _gaps(model: Estimator) -> tuple[str, ...]:
     return tuple(names[column] for column in found)
 
 
-def _codes(model: Estimator) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def category_names(model: Estimator) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the names of inputs that are categories, and the names of these."""
     names, encoding = column_names(model), encoding_of(model)
     found = {} if encoding is None else encoding.categories

@@ -13,7 +13,18 @@ from typing import NamedTuple
 import numpy as np
 
 from dirad.export.fixed_point import LARGEST, MODULATION, SUM, UNIT, Fixed, FixedTerm, Format
-from dirad.program import ERROR, OWN, SCORE, Block, Node, Pooling, Program, Term, Transfer
+from dirad.program import (
+    ERROR,
+    OF_INPUT,
+    OWN,
+    SCORE,
+    Block,
+    Node,
+    Pooling,
+    Program,
+    Term,
+    Transfer,
+)
 
 LOG = 20  # bits behind the point of a logarithm
 NOVELTY = 16  # of a novelty, in standard deviations
@@ -373,6 +384,5 @@ def _input(low: float, high: float) -> Format:
 
 
 def _refusal(transfer: Transfer) -> ValueError:
-    return ValueError(
-        f"fixed point has no step '{transfer}', which the paper's models need: export in float"
-    )
+    whose = "streams with categories or gaps" if transfer in OF_INPUT else "the paper's models"
+    return ValueError(f"fixed point has no step '{transfer}', which {whose} need: export in float")

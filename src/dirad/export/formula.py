@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 from dirad.core.describe import equations
 from dirad.core.network import Network
 from dirad.estimators import PREVALClassifier
-from dirad.estimators.columns import column_names, network_input_names
-from dirad.export.exported import Estimator, exported, system_model
+from dirad.estimators.columns import column_names
+from dirad.export.exported import (
+    Estimator,
+    category_names,
+    exported,
+    of_columns,
+    system_model,
+)
 from dirad.export.extras import needs
 from dirad.names import latex_input, latex_word, quoted
 from dirad.preval.program import l0_program
@@ -113,9 +119,9 @@ def to_formula(model: Estimator, *, number: int | None = None) -> Formula:
     names = column_names(model)
     if isinstance(model, PREVALClassifier):
         one = system_model(model, number)
-        program = l0_program(one.parts)
+        program = of_columns(model, l0_program(one.parts))
         outputs = tuple(str(model._state.labels[code]) for code in one.classes)
-        categories, names = {}, network_input_names(model)
+        categories = dict(category_names(model))
     else:
         if number is not None:
             raise ValueError(f"{type(model).__name__} has one network: give no number")
