@@ -27,6 +27,7 @@ from dirad.serve.service import Service
 from dirad.serve.specification import Specification
 
 BODIES_AT_ONCE = 4  # of the largest size, that may be in memory
+QUICK = 8_000  # bytes of a body that is answered at once, while other requests wait
 MAX_KEY = 200  # characters of an Idempotency-Key
 TITLE = "dirad"
 
@@ -243,8 +244,13 @@ def _add_answers(
         body = await read_body(request, service.limits.body)
         kind = request.headers.get("content-type", "")
 
-        run = reading.run if is_slow(kind, body) else run_in_threadpool
-        answer = await run(partial(service.predict, name, kind, body, explain=explain))
+        answered = partial(service.predict, name, kind, body, explain=explain)
+        if is_slow(kind, body):
+            answer = await reading.run(answered)
+        elif explain or len(body) > QUICK:
+            answer = await run_in_threadpool(answered)
+        else:  # to hand it over to a thread would take about as long
+            answer = answered()
         return Response(answer, media_type="application/json")
 
     @app.get("/streams/{name}/events", summary="Events, as they happen", tags=["answers"],

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dirad.serve import journal
-from dirad.serve.children import YIELDING, Answer, Child, ChildDied, HandlerError
+from dirad.serve.children import Answer, Child, ChildDied, HandlerError
 from dirad.serve.errors import Fenced, Refused
 from dirad.serve.learning import LONGEST_WAIT, learning_handler
 from dirad.serve.store import Store
@@ -26,7 +26,6 @@ CHUNK_BYTES = 1_000_000
 REPLAY_SECONDS = 3.0  # of learning that a restart repeats at most, for all streams of a process
 QUIET_SECONDS = 1.0  # without new records, after which a snapshot is taken
 RETRY_SECONDS = 1.0  # after the store or the process failed
-ANSWERING_SECONDS = 1.0  # after an answer, in which learning takes only what is left of the cores
 LONGEST_REST = 60.0  # of a stream that the process could not go on with, again and again
 MOST_FAILURES = 4  # of the process by one record alone, with which the record is left out
 
@@ -106,7 +105,6 @@ class Engine:
     ) -> None:
         self._store, self._published, self._has_events = store, published, has_events
         self._lanes = [Lane(self, process) for process in processes]
-        self.answered = 0.0  # when rows were last predicted, on the clock of `time.monotonic`
         self.is_closing = False
         self.is_fenced = False  # has another server taken over the store?
 
@@ -155,11 +153,6 @@ class Engine:
             if lane.thread.is_alive():
                 lane.thread.join(30)
             lane.process.close()
-
-    @property
-    def is_answering(self) -> bool:
-        """Were rows predicted just now?"""
-        return time.monotonic() - self.answered < ANSWERING_SECONDS
 
     @property
     def processes(self) -> list[Process]:
@@ -292,7 +285,6 @@ class Lane:
             return
         entries = [[one.seq, one.kind, one.rows, len(one.payload), one.skipped] for one in found]
         head = {"records": entries, "more": found[-1].seq < work.accepted}
-        head[YIELDING] = self.engine.is_answering
         try:
             answer, state = self._ask("learn", work, head, b"".join(one.payload for one in found))
         except (ChildDied, HandlerError) as error:

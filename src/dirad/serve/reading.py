@@ -12,7 +12,7 @@ from typing import Any
 from dirad.serve import journal, records
 from dirad.serve.answers import Answers, unknown
 from dirad.serve.bodies import is_binary, read_question, read_rows
-from dirad.serve.children import YIELDING, Answer, Child, ChildDied, ChildTimeout, Handler
+from dirad.serve.children import Answer, Child, ChildDied, ChildTimeout, Handler
 from dirad.serve.errors import Refused
 from dirad.serve.specification import Specification
 
@@ -66,9 +66,9 @@ class Reader:
         self._small = Child(reading_handler, "reading", READER_MEMORY)
         self._large = Child(reading_handler, "reading-large", READER_MEMORY)
 
-    def samples(self, body: Body, answers: Answers | None, *, yielding: bool) -> journal.Request:
-        """Return the request to learn the rows; with `yielding`, other processes go first."""
-        head, content = self._ask(body, answers, {"do": "samples", YIELDING: yielding})
+    def samples(self, body: Body, answers: Answers | None) -> journal.Request:
+        """Return the request to learn the rows of a body."""
+        head, content = self._ask(body, answers, {"do": "samples"})
         size, score = head["size"], head["score"]
         return journal.Request(
             records.Record(records.SAMPLES, content[:size], head["rows"]),
