@@ -21,13 +21,12 @@ from dirad.serve.feeds import Feeds
 from dirad.serve.guard import COOKIE, Guard, read_body
 from dirad.serve.metrics import Metrics
 from dirad.serve.page import add_page
-from dirad.serve.reading import is_slow
+from dirad.serve.reading import is_quick, is_slow
 from dirad.serve.rendering import FORMATS
 from dirad.serve.service import Service
 from dirad.serve.specification import Specification
 
 BODIES_AT_ONCE = 4  # of the largest size, that may be in memory
-QUICK = 8_000  # bytes of a body that is answered at once, while other requests wait
 MAX_KEY = 200  # characters of an Idempotency-Key
 TITLE = "dirad"
 
@@ -247,10 +246,10 @@ def _add_answers(
         answered = partial(service.predict, name, kind, body, explain=explain)
         if is_slow(kind, body):
             answer = await reading.run(answered)
-        elif explain or len(body) > QUICK:
+        elif is_quick(kind, body) and not explain:
+            answer = answered()  # to hand it over to a thread would take about as long
+        else:
             answer = await run_in_threadpool(answered)
-        else:  # to hand it over to a thread would take about as long
-            answer = answered()
         return Response(answer, media_type="application/json")
 
     @app.get("/streams/{name}/events", summary="Events, as they happen", tags=["answers"],

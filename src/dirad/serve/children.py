@@ -46,6 +46,11 @@ class Child:
         self._lock = threading.Lock()
         self.starts = 0  # how often it was started
 
+    def start(self) -> None:
+        """Start the process if it does not run."""
+        with self._lock, contextlib.suppress(OSError):
+            self._started()
+
     def ask(self, head: dict[str, Any], body: bytes = b"", seconds: float | None = None) -> Answer:
         """Send a request and wait for the answer; an exception of the handler is raised here."""
         with self._lock:
