@@ -82,7 +82,7 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
     classes_ : array of all classes seen, sorted
     models_ : list of the models, oldest first
     events_ : list of `ModelEvent`: the batch in which a model was opened, became stable, was chosen
-    reports_ : list of `Report`: for each batch, whether it was known, new or mixed
+    reports_ : list of `Report`: for each batch, whether it was known, new or mixed, and why
     n_samples_seen_ : int, samples so far; `label` uses their numbers
     n_parameters_ : int, numbers stored in all models
     n_late_labels_ : int, after `label`: how many labels of that call came too late to be used
@@ -254,9 +254,10 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
     def explain(self, X: Any, y: Any = None) -> Explanation:
         """Return what kind of change a batch of samples shows, and why (`default`).
 
-        `kind` is "known", "new inputs", "shifted inputs" (the labels agree with the answers) or
-        "new rule" (the inputs are known and the labels disagree). `inputs` are those that
-        contradict the model most, with their usual and their present mean and spread.
+        `kind` is "known", "back" (known by another model than the one in use), "new inputs",
+        "shifted inputs" (the labels agree with the answers), "new rule" (the inputs are known and
+        the labels disagree) or "mixed" (of several tasks; `cause` is the kind of the new samples).
+        `inputs` are those that contradict the model most, with their usual and present means.
         The event of a model that was opened has the explanation too.
 
         >>> rng = np.random.default_rng(0)

@@ -69,7 +69,7 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
     ----------
     models_ : list of the models, oldest first
     events_ : list of `ModelEvent`: the batch in which a model was opened, became stable, was chosen
-    reports_ : list of `Report`: for each batch, whether it was known, new or mixed
+    reports_ : list of `Report`: for each batch, whether it was known, new or mixed, and why
     n_samples_seen_ : int, samples so far; `label` uses their numbers
     n_parameters_ : int, numbers stored in all models
     n_late_labels_ : int, after `label`: how many labels of that call came too late to be used
@@ -207,9 +207,10 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
     def explain(self, X: Any, y: Any = None) -> Explanation:
         """Return what kind of change a batch of samples shows, and why.
 
-        `kind` is "known", "new inputs", "shifted inputs" (the targets agree with the answers) or
-        "new rule" (the inputs are known and the targets disagree). `inputs` are those that
-        contradict the model most, with their usual and their present mean and spread.
+        `kind` is "known", "back" (known by another model than the one in use), "new inputs",
+        "shifted inputs" (the targets agree with the answers), "new rule" (the inputs are known and
+        the targets disagree) or "mixed" (of several tasks; `cause` is the kind of the new samples).
+        `inputs` are those that contradict the model most, with their usual and present means.
         """
         check_is_fitted(self)
         return self._answers.explain(*checked_number_samples(self, X, y, self._state))

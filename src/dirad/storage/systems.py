@@ -1,6 +1,5 @@
 """Systems of models in a model file, with all that learning needs to go on."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,16 +11,6 @@ from dirad.preval.buffer import Buffer
 from dirad.preval.calibration import ScoreSum
 from dirad.preval.choice import ContinualSystem
 from dirad.preval.duplicates import Agreement
-from dirad.preval.events import (
-    KNOWN,
-    LEARNING,
-    MIXED,
-    NEW,
-    UNDECIDED,
-    Journal,
-    ModelEvent,
-    Report,
-)
 from dirad.preval.expert import Expert
 from dirad.preval.l0 import L0Training
 from dirad.preval.learner import Learner
@@ -32,7 +21,7 @@ from dirad.preval.refinement import WINDOWS, Refinement
 from dirad.preval.settings import Settings
 from dirad.preval.system import Batch, System
 from dirad.preval.targets import NUMBER_CLASS, NUMBERS, TargetScaling
-from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Plain, Real, Text
+from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Real
 from dirad.storage.composites import (
     Dictionary,
     Later,
@@ -56,6 +45,7 @@ from dirad.storage.experts import (
     TARGET_SCALING,
     UNITS,
 )
+from dirad.storage.journal import JOURNAL
 from dirad.storage.networks import ADAPTATION, HISTORY, INT, REAL, SHARED_NETWORK, must
 
 # ------------------------------------------------------------------ our models
@@ -247,57 +237,6 @@ PAPER_LEARNER = Object(
     lambda model: check_outputs(model.network, 0, model.classes),
 )
 
-
-# ------------------------------------------------------------------ the journal
-
-EVENT = Object(ModelEvent, {"batch": COUNT, "kind": Text(), "model": COUNT, "evidence": Plain()})
-
-
-class Events(Codec):
-    """What happened to the models: as one array of text, since headers must stay short."""
-
-    events = List(EVENT)
-
-    def pack(self, value: Sequence[ModelEvent], store: ArrayStore, path: str) -> str:
-        text = json.dumps(self.events.pack(value, store, path), allow_nan=False)
-        return store.put(path, np.frombuffer(text.encode(), np.uint8))
-
-    def unpack(self, packed: Any, store: ArrayStore, path: str) -> list[ModelEvent]:
-        if isinstance(packed, str):
-            text = Array(np.uint8, "n").unpack(packed, store, path).tobytes()
-            packed = json.loads(text)
-        return self.events.unpack(packed, store, path)  # older files have them in the header
-
-
-class Reports(Codec):
-    """What was said of every batch, as arrays."""
-
-    WORDS = (LEARNING, KNOWN, MIXED, NEW, UNDECIDED)
-
-    def pack(self, value: Sequence[Report], store: ArrayStore, path: str) -> dict:
-        numbers = [(one.batch, self.WORDS.index(one.kind), one.model) for one in value]
-        table = np.array(numbers, INT).reshape(len(value), 3)
-        return {
-            "said": store.put(f"{path}/said", table),
-            "p": store.put(f"{path}/p", np.array([one.p for one in value], REAL)),
-        }
-
-    def unpack(self, packed: Any, store: ArrayStore, path: str) -> list[Report]:
-        must(isinstance(packed, dict) and set(packed) == {"said", "p"}, f"{path}: no reports")
-        said = Array(INT, "n", 3).unpack(packed["said"], store, f"{path}/said")
-        p_values = Array(REAL, "n", finite=False).unpack(packed["p"], store, f"{path}/p")
-        must(len(said) == len(p_values), f"{path}: some reports have no p-value")
-        kinds = said[:, 1]
-        must(((kinds >= 0) & (kinds < len(self.WORDS))).all(), f"{path}: no such report")
-        return [
-            Report(batch, self.WORDS[kind], model, p)
-            for (batch, kind, model), p in zip(said.tolist(), p_values.tolist(), strict=True)
-        ]
-
-
-JOURNAL = Object(
-    Journal, {"events": Events(), "reports": Reports(), "batches": COUNT, "samples": COUNT}
-)
 
 # ------------------------------------------------------------------ systems
 
