@@ -58,6 +58,10 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
     held_out : float, optional
         Share of the samples that is held out for calibration (`default`); of the first 200
         samples of a task at least a fifth.
+    order_matters : {"auto", True, False}, optional
+        Whether samples depend on those before them (`default`). Then held-out samples are stretches
+        instead of single ones, and a test counts dependent samples as the independent ones they are
+        worth. "auto" finds out from the samples; False takes them for independent.
     modes : int, optional
         Largest number of clusters per class in L1 (`default`); fewer make a smaller, coarser L1.
     models : {"separate", "shared"}, optional
@@ -115,6 +119,7 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         false_alarms=None,
         false_alarms_per=None,
         held_out=None,
+        order_matters=None,
         modes=None,
         models=None,
         max_models=None,
@@ -136,6 +141,7 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         self.false_alarms = false_alarms
         self.false_alarms_per = false_alarms_per
         self.held_out = held_out
+        self.order_matters = order_matters
         self.modes = modes
         self.models = models
         self.max_models = max_models

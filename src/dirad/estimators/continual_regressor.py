@@ -53,6 +53,10 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
     held_out : float, optional
         Share of the samples that is held out for calibration (0.1); of the first 200 samples of a
         rule at least a fifth.
+    order_matters : {"auto", True, False}, optional
+        Whether samples depend on those before them (`default`). Then held-out samples are stretches
+        instead of single ones, and a test counts dependent samples as the independent ones they are
+        worth. "auto" finds out from the samples; False takes them for independent.
     modes : int, optional
         Largest number of clusters in L1 (20); fewer make a smaller, coarser L1.
     max_models : int, optional
@@ -107,6 +111,7 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
         false_alarms=None,
         false_alarms_per=None,
         held_out=None,
+        order_matters=None,
         modes=None,
         max_models=None,
         l0=None,
@@ -121,6 +126,7 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
         self.false_alarms = false_alarms
         self.false_alarms_per = false_alarms_per
         self.held_out = held_out
+        self.order_matters = order_matters
         self.modes = modes
         self.max_models = max_models
         self.l0 = l0

@@ -83,7 +83,7 @@ def decide(
         closest = max(judgements, key=lambda one: one.verdict.p).model.number
         return SomeNew(np.full(len(y), closest), np.ones(len(y), bool), p)
     result = split(one_per_group(judgements), y, rate, judgements)
-    if in_use is None or isinstance(result, Mixed):
+    if in_use is None or isinstance(result, Mixed) or settings.order_matters == "no":
         return result
     return unless_a_burst(result, in_use, y, may_wait=may_wait)
 

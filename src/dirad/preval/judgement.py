@@ -13,6 +13,7 @@ from dirad.preval.expert import PHASE_STABLE, Expert, Scores
 from dirad.preval.learner import Learner
 from dirad.preval.refinement import Refinement
 from dirad.preval.targets import class_codes, is_labelled, missing_targets
+from dirad.preval.task_memory import memory_with
 
 Model = Learner | Expert
 
@@ -68,8 +69,10 @@ def judge(
     if is_long:
         calibration = with_memory_of(calibration, scores)
     result = tested(model, calibration, scores, wrong, y, rate)
+    may_doubt = may_doubt and settings.order_matters != "no"
     if may_doubt and isinstance(model, Learner) and not result.verdict.validated:
-        memory = model.memory_with(X[n_learned:], y[n_learned:], undecided)
+        next_X, next_y = X[n_learned:], y[n_learned:]
+        memory = memory_with(model.buffer, calibration.memory, next_X, next_y, undecided)
         if memory != calibration.memory:
             result = tested(model, calibration._replace(memory=memory), scores, wrong, y, rate)
             in_doubt = calibration.memory.independent or result.verdict.validated
@@ -122,7 +125,7 @@ def p_of_labels(
     """Return the p-value of the labels in a batch: of the wrong classes, or of the residuals."""
     labelled = is_labelled(y)
     if calibration.residuals is not None:
-        residuals = calibration.residuals.for_stream(calibration.memory, calibration.n_learned)
+        residuals = calibration.residuals.for_stream(calibration)
         return residuals.p_value(y[labelled] - scores.outputs[labelled, 0])
     return calibration.p_labels(class_codes(y)[labelled], wrong[labelled])
 

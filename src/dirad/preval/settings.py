@@ -14,6 +14,7 @@ CHOICES = {
     "false_alarms_per": ("batch", "stream"),
     "error": ("squared", "absolute"),
     "models": ("separate", "shared"),
+    "order_matters": ("auto", "yes", "no"),
     "prediction": ("sparse", "linear", "mean"),
     "score": ("squared", "modes", "conflicts"),
     "targets": (CLASSES, NUMBERS),
@@ -53,6 +54,7 @@ class Settings:
     begin: int = 0  # samples of a new task that are collected before training
     steps_per_batch: int = 1  # steps after each batch
     held_out: float = 0.0  # share for calibration; of the first 200 samples at least a fifth
+    order_matters: str = "auto"  # do samples depend on those before? "auto": found from the data
     too_few: int = 0  # fewer samples than this make no model when the stream ends
     models: str = "separate"  # or "shared": a new one grows on top of the frozen earlier ones
     max_models: int = 0  # beyond it, the model unused for longest is removed; 0: no limit

@@ -73,6 +73,7 @@ BUFFER = Object(
     {
         "size": COUNT,
         "share": Real(),
+        "stretch": Real(),
         "seed": COUNT,
         "seen": COUNT,
         "shown": List(COUNT),

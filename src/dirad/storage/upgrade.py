@@ -27,6 +27,8 @@ def upgraded(description: Tree) -> Tree:
         description = _changed(description, _say_samples_are_independent)
     if description["version"] < 7:
         description = _changed(description, _say_targets_are_classes)
+    if description["version"] < 8:
+        description = _changed(description, _say_single_samples_are_held_out)
     return description
 
 
@@ -39,6 +41,16 @@ def _changed(packed: Any, change: Callable[[Tree], None]) -> Any:
     new = {name: _changed(value, change) for name, value in packed.items()}
     change(new)
     return new
+
+
+def _say_single_samples_are_held_out(new: Tree) -> None:
+    """Say of a part of PREVAL that held-out samples are no stretches, unless they depend."""
+    if "T_CP" in new and "T_conf" in new:  # settings
+        new["order_matters"] = "auto"
+    if "drawn_out" in new and "shown" in new:  # a buffer
+        new["stretch"] = 0.0
+    if "quantiles" in new and "label_errors" in new:  # a calibration
+        new["in_stretches"] = False
 
 
 def _say_targets_are_classes(new: Tree) -> None:
