@@ -121,7 +121,9 @@ def _draw_models(axes: Axes, moments: Sequence[Any], events: Sequence[Any]) -> N
         axes.bar(batches, -LANE * shares, 1.0, bottom, color=colours, lw=0)
         bottom = bottom - LANE * shares
     lanes = max(m.model for m in moments) + 1
-    for kinds, marker in ((("opened",), "^"), (("stable",), "o"), (("removed", "merged"), "X")):
+    marks = {("opened",): "^", ("stable",): "o", ("removed", "merged"): "X"}
+    marks |= {("refined", "returned"): "D"}
+    for kinds, marker in marks.items():
         some = [e for e in events if e.kind in kinds and _lane_of(e) < lanes]
         if some:
             # Events after the last batch are drawn at its end.
@@ -135,7 +137,7 @@ def _draw_models(axes: Axes, moments: Sequence[Any], events: Sequence[Any]) -> N
     adapting = Patch(fc=QUIET, alpha=0.4, label="adapting")
     axes.legend(
         handles=[*axes.get_legend_handles_labels()[0], adapting],
-        loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=4, frameon=False, fontsize=8,
+        loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=5, frameon=False, fontsize=8,
         borderpad=0, handletextpad=0.3, columnspacing=1.2, handlelength=1.0,
     )  # fmt: skip
 

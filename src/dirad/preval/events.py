@@ -118,7 +118,9 @@ class ModelEvent:
     """Something that happened to a model, and why."""
 
     batch: int  # batches seen before it
-    kind: str  # "opened", "L0 stable", "stable", "chosen", "merged", "removed"
+    # "opened", "L0 stable", "stable", "chosen", "merged", "removed"; "refined": a correction was
+    # kept as a version; "returned": an earlier version answers again
+    kind: str
     model: int
     evidence: dict[str, Any] = field(default_factory=dict)
 
@@ -151,9 +153,10 @@ class Report(NamedTuple):
     cause: str = ""
     inputs: tuple[InputChange, ...] = ()  # that contradict most where something is new
     models: tuple[int, ...] = ()  # of a mixed batch: the models that know some of its samples
+    version: int = 0  # of the model; 0: the model as it was learned
 
     def __str__(self) -> str:
-        text = words(self.kind, self.model, self.cause, self.models)
+        text = self._replace(inputs=()).text()
         return text if self.p != self.p else f"{text} (p = {self.p:.2g})"
 
     @property
@@ -164,6 +167,7 @@ class Report(NamedTuple):
     def text(self, names: Sequence[str] | None = None) -> str:
         """Return the verdict and its reasons in words, with the names of inputs if given."""
         said = words(self.kind, self.model, self.cause, self.models)
+        said += f", version {self.version}" if self.version else ""
         return with_reasons(said, self.reasons(names))
 
     def reasons(self, names: Sequence[str] | None = None) -> list[str]:

@@ -11,7 +11,7 @@ from dirad.preval.dependence import autocorrelation_time
 from dirad.preval.events import Verdict
 from dirad.preval.expert import PHASE_STABLE, Expert, Scores
 from dirad.preval.learner import Learner
-from dirad.preval.refinement import Refinement
+from dirad.preval.refinement import Refinement, corrected_scores
 from dirad.preval.targets import class_codes, is_labelled, missing_targets
 from dirad.preval.task_memory import memory_with
 
@@ -28,6 +28,7 @@ class Judgement(NamedTuple):
     calibration: Calibration  # by which wrong answers are tested
     outputs: NDArray[np.float64] = np.zeros((0, 0))  # of the model, without a refinement
     in_doubt: bool = False  # is it unusual unless samples of the task depend on each other?
+    version: int | None = None  # of the model, that knows the batch; None: the one in use
 
     @property
     def score_sum(self) -> ScoreSum:
@@ -77,7 +78,30 @@ def judge(
             result = tested(model, calibration._replace(memory=memory), scores, wrong, y, rate)
             in_doubt = calibration.memory.independent or result.verdict.validated
             result = result._replace(in_doubt=in_doubt)
+    if labelled.any() and not result.verdict.validated:
+        result = by_another_version(result, X, y, own, rate)
     return result._replace(outputs=own.outputs)
+
+
+def by_another_version(
+    judgement: Judgement, X: NDArray, y: NDArray, own: Scores, rate: float
+) -> Judgement:
+    """Return the judgement by the version of the model that knows a batch best, if one does.
+
+    Versions answer differently for the same inputs, so that only labels tell which of them it is.
+    """
+    model, expert = judgement.model, answering(judgement.model)
+    others = [(0, own)] if judgement.scores is not own else []
+    others += [
+        (one.number, corrected_scores(expert, X, own, one.weights)) for one in expert.versions
+    ]
+    found = []
+    for number, scores in others:
+        wrong = model.label_errors(scores.label, class_codes(y))
+        one = tested(model, judgement.calibration, scores, wrong, y, rate)
+        if one.verdict.validated:
+            found.append(one._replace(version=number))
+    return max(found, key=lambda one: one.verdict.p, default=judgement)
 
 
 def with_memory_of(calibration: Calibration, scores: Scores) -> Calibration:

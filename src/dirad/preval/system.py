@@ -197,6 +197,31 @@ class System:
             return model.interim, 2 * model.n_fitted + model.has_stable_l0
         return model, -1
 
+    def _version(self, number: int) -> int:
+        """Return the version of a model that answers; 0: the model as it was learned."""
+        model, known = self._in_use()[0], self.refinement
+        if known is None or model is None or number != known.model or number != model.number:
+            return 0
+        return known.best_version(model)
+
+    def _return_to(self, number: int, version: int, batch: Batch) -> None:
+        """Let an earlier version of a model answer, which knows a batch better than the last."""
+        model = answering(self.model(number))
+        fresh = refinement.from_version(model, self.n_inputs, version)
+        answered = Answered(batch.X, batch.y, model.evaluate(batch.X).outputs)
+        self.refinement = refinement.compared(fresh, model, answered)
+        self.journal.record("returned", number, {"reason": f"to version {version}"})
+
+    def _keep_version(self, model: Expert) -> None:
+        """Keep the slow correction of a finished model as a version, if it was better for long."""
+        known = self.refinement
+        if known is None or model not in self.models or not refinement.is_worth_keeping(known):
+            return
+        self.refinement, kept = refinement.with_version(known, model)
+        self.models[self.models.index(model)] = kept
+        reason = f"version {kept.versions[-1].number}"
+        self.journal.record("refined", model.number, {"reason": reason})
+
     def _compare_refinement(self, batch: Batch, outputs: Outputs) -> None:
         """Compare the refinement with its model on a batch that neither has seen."""
         model, _ = self._in_use()
@@ -239,6 +264,7 @@ class System:
             answered = Answered(batch.X, batch.y, own)
             before = self.journal.batches - 1
             self.refinement = refinement.refined(self.refinement, model, answered, fit, before)
+            self._keep_version(model)
 
     def _judge_and_decide(
         self, batch: Batch, *, may_wait: bool = True
@@ -372,10 +398,16 @@ class System:
                 self._give(model.number, batch, everything)
                 return Report(now, events.LEARNING, model.number)
             case decide.Known(number, p):
-                cause = events.BACK if number != self.latest else ""
+                version = next(
+                    (one.version for one in judgements if one.model.number == number), None
+                )
+                changed = number != self.latest or version is not None
                 self._mark_used(number, verdicts)
+                if version is not None:
+                    self._return_to(number, version, batch)
                 self._give(number, batch, everything)
-                return Report(now, events.KNOWN, number, p, cause)
+                cause = events.BACK if changed else ""
+                return Report(now, events.KNOWN, number, p, cause, version=self._version(number))
             case decide.Undecided(number, p):
                 self.undecided = batch
                 return Report(now, events.UNDECIDED, number, p)

@@ -52,13 +52,19 @@ class Reports(Codec):
 
     def pack(self, value: Sequence[Report], store: ArrayStore, path: str) -> dict:
         said = [
-            (one.batch, self.WORDS.index(one.kind), one.model, self.CAUSES.index(one.cause))
+            (
+                one.batch,
+                self.WORDS.index(one.kind),
+                one.model,
+                self.CAUSES.index(one.cause),
+                one.version,
+            )
             for one in value
         ]
         models = [(i, number) for i, one in enumerate(value) for number in one.models]
         inputs = [(i, *change) for i, one in enumerate(value) for change in one.inputs]
         parts = {
-            "said": np.array(said, INT).reshape(len(value), 4),
+            "said": np.array(said, INT).reshape(len(value), 5),
             "p": np.array([one.p for one in value], REAL),
             "models": np.array(models, INT).reshape(len(models), 2),
             "inputs": np.array(inputs, REAL).reshape(len(inputs), 1 + N_CHANGE_FIELDS),
@@ -69,7 +75,7 @@ class Reports(Codec):
         must(isinstance(packed, dict), f"{path}: no reports")
         with_reasons = set(packed) == {"said", "p", "models", "inputs"}  # older files have none
         must(with_reasons or set(packed) == {"said", "p"}, f"{path}: no reports")
-        said = Array(INT, "n", 4 if with_reasons else 3).unpack(
+        said = Array(INT, "n", 5 if with_reasons else 3).unpack(
             packed["said"], store, f"{path}/said"
         )
         p_values = Array(REAL, "n", finite=False).unpack(packed["p"], store, f"{path}/p")
@@ -81,7 +87,7 @@ class Reports(Codec):
             for (batch, kind, model), p in zip(said[:, :3].tolist(), p_values.tolist(), strict=True)
         ]
         return (
-            self._with_reasons(reports, said[:, 3], packed, store, path)
+            self._with_reasons(reports, said[:, 3:], packed, store, path)
             if with_reasons
             else reports
         )
@@ -89,12 +95,14 @@ class Reports(Codec):
     def _with_reasons(
         self,
         reports: list[Report],
-        causes: NDArray[np.int64],
+        said: NDArray[np.int64],
         packed: dict[str, Any],
         store: ArrayStore,
         path: str,
     ) -> list[Report]:
         """Return reports with the kinds of change, the inputs and the models they name."""
+        causes = said[:, 0]
+        must((said[:, 1] >= 0).all(), f"{path}: no such version")
         must(((causes >= 0) & (causes < len(self.CAUSES))).all(), f"{path}: no such change")
         models = Array(INT, "n", 2).unpack(packed["models"], store, f"{path}/models")
         table = Array(REAL, "n", 1 + N_CHANGE_FIELDS, finite=False).unpack(
@@ -111,10 +119,11 @@ class Reports(Codec):
         return [
             one._replace(
                 cause=self.CAUSES[cause],
+                version=version,
                 inputs=tuple(changes.get(i, ())),
                 models=tuple(known.get(i, ())),
             )
-            for i, (one, cause) in enumerate(zip(reports, causes.tolist(), strict=True))
+            for i, (one, (cause, version)) in enumerate(zip(reports, said.tolist(), strict=True))
         ]
 
 

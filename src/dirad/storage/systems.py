@@ -21,6 +21,7 @@ from dirad.preval.refinement import WINDOWS, Refinement
 from dirad.preval.settings import Settings
 from dirad.preval.system import Batch, System
 from dirad.preval.targets import NUMBER_CLASS, NUMBERS, TargetScaling
+from dirad.preval.versions import Version
 from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Real
 from dirad.storage.composites import (
     Dictionary,
@@ -160,6 +161,7 @@ def check_learner(model: Learner) -> None:
          "its interim expert has other inputs")  # fmt: skip
 
 
+VERSION = Object(Version, {"number": COUNT, "weights": Array(REAL, "features", "outputs")})
 EXPERT: Shared = Shared(
     Object(
         Expert,
@@ -172,6 +174,7 @@ EXPERT: Shared = Shared(
             "group": COUNT,
             "inherited": COUNT,
             "base": Maybe(Later(lambda: EXPERT)),
+            "versions": List(VERSION, tuple),
         },
         check_expert,
     )
@@ -252,6 +255,9 @@ def check_system(system: ContinualSystem) -> None:
     if refinement is not None:
         must(refinement.X.shape[1] == system.n_inputs, "a refinement has other inputs")
         must(max(refinement.classes) < system.n_classes, "a refinement has an unknown class")
+        one = next((m for m in system.models if m.number == refinement.model), None)
+        n_versions = len(getattr(one, "versions", ()))
+        must(len(refinement.losses) == 1 + len(WINDOWS) + n_versions, "it has other versions")
     for model in system.models:
         must(model.network.n_inputs == system.n_inputs, f"model {model.number} has other inputs")
         must(max(model.classes, default=-1) < system.n_classes, "a model has an unknown class")
@@ -278,7 +284,9 @@ def check_refinement(one: Refinement) -> None:
     n_features = 1 + one.X.shape[1] + outputs
     must(one.weights.shape[1] == n_features, "a refinement has other features")
     must(one.weights.shape[2] == one.answers.shape[1] == outputs, "it has other outputs")
-    must(len(one.losses) == 1 + len(WINDOWS), "a refinement has no losses")
+    must(len(one.losses) >= 1 + len(WINDOWS), "a refinement has no losses")
+    fits = one.origin is None or one.origin.shape == one.weights.shape[1:]
+    must(fits, "a refinement starts from other features")
     must(np.isfinite(one.weights).all(), "a weight of a refinement is not finite")
 
 
@@ -293,6 +301,9 @@ REFINEMENT = Object(
         "answers": Array(REAL, "samples", "outputs"),
         "weights": Array(REAL, len(WINDOWS), "features", "outputs"),
         "losses": List(Real(), tuple),
+        "version": COUNT,
+        "origin": Maybe(Array(REAL, "features", "outputs")),
+        "better_for": COUNT,
     },
     check_refinement,
 )

@@ -123,7 +123,7 @@ function runs(keys) {
 
 const VERDICTS = ["learning", "known", "back", "new", "new inputs", "shifted inputs", "new rule", "mixed", "undecided"];
 const verdictPaint = (name) => `var(--${name.replace(" ", "-")})`;
-const MARKS = { opened: "▲", stable: "●", removed: "✕", merged: "✕" };
+const MARKS = { opened: "▲", stable: "●", removed: "✕", merged: "✕", refined: "◆", returned: "◇" };
 
 /** Draw the stream of a continual learner: a lane per model, then verdict and p-value of each batch. */
 function drawTimeline(place, { model, verdict, why, stable, p, events }) {
