@@ -5,7 +5,7 @@ import pytest
 
 import dirad
 from dirad import PREVALClassifier, PREVALRegressor
-from dirad.preval.versions import MAX_VERSIONS, Version, is_better, with_one_more
+from dirad.preval.versions import Version, is_better, with_one_more
 from dirad.storage.model_file import packed
 
 SIZE = 200
@@ -98,10 +98,20 @@ def test_a_regressor_returns_to_its_rule():
 
 def test_the_oldest_of_many_versions_is_dropped():
     versions = ()
-    for i in range(MAX_VERSIONS + 3):
-        versions = with_one_more(versions, np.full((2, 2), float(i)))
-    assert [one.number for one in versions] == list(range(4, MAX_VERSIONS + 4))
+    for i in range(6):
+        versions = with_one_more(versions, np.full((2, 2), float(i)), 4)
+    assert [one.number for one in versions] == [3, 4, 5, 6]
     assert isinstance(versions[0], Version)
+
+
+def test_without_versions_a_rule_that_returns_opens_a_model():
+    X, z = season(1)
+    y = (z > 0).astype(int)
+    model = PREVALClassifier(random_state=0, buffer_size=2000, max_versions=0).partial_fit(X, y)
+    assert [event.kind for event in model.events_ if event.kind in ("opened", "refined")] == [
+        "opened",
+        "opened",
+    ]
 
 
 def test_better_means_by_more_than_chance():

@@ -70,6 +70,9 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
     max_models : int, optional
         Largest number of models (0: no limit, `default`: 100). Beyond it, the model that was not
         used for longest is removed.
+    max_versions : int, optional
+        Largest number of versions of a model (0: none, `default`: 8): corrections of its answers
+        that were better for long are kept, and recognized when their rule returns.
     connectivity : {"strict", "top_down", "apart"}, optional
         Which nodes may predict which.
     T_CP, T_conf, T_SV, epsilon_IS : float, optional
@@ -123,6 +126,7 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         modes=None,
         models=None,
         max_models=None,
+        max_versions=None,
         connectivity=None,
         T_CP=None,
         T_conf=None,
@@ -145,6 +149,7 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         self.modes = modes
         self.models = models
         self.max_models = max_models
+        self.max_versions = max_versions
         self.connectivity = connectivity
         self.T_CP = T_CP
         self.T_conf = T_conf

@@ -62,6 +62,9 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
     max_models : int, optional
         Largest number of models (0: no limit; 100). Beyond it, the model that was not used for
         longest is removed.
+    max_versions : int, optional
+        Largest number of versions of a model (0: none, `default`: 8): corrections of its answers
+        that were better for long are kept, and recognized when their rule returns.
     l0, l1 : dict, optional
         Constants of `dirad.params.Params` for the two networks, such as ``{"max_edges": 30}``.
     n_jobs : int, optional
@@ -114,6 +117,7 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
         order_matters=None,
         modes=None,
         max_models=None,
+        max_versions=None,
         l0=None,
         l1=None,
         n_jobs=None,
@@ -129,6 +133,7 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
         self.order_matters = order_matters
         self.modes = modes
         self.max_models = max_models
+        self.max_versions = max_versions
         self.l0 = l0
         self.l1 = l1
         self.n_jobs = n_jobs

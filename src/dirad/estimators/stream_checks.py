@@ -32,6 +32,7 @@ OPTIONS = (  # of the estimators that are settings of the same name
     "order_matters",
     "models",
     "max_models",
+    "max_versions",
 )
 
 

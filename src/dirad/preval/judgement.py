@@ -78,7 +78,7 @@ def judge(
             result = tested(model, calibration._replace(memory=memory), scores, wrong, y, rate)
             in_doubt = calibration.memory.independent or result.verdict.validated
             result = result._replace(in_doubt=in_doubt)
-    if labelled.any() and not result.verdict.validated:
+    if settings.max_versions and labelled.any() and not result.verdict.validated:
         result = by_another_version(result, X, y, own, rate)
     return result._replace(outputs=own.outputs)
 

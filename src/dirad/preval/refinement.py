@@ -120,7 +120,7 @@ def from_version(model: Expert, n_inputs: int, number: int) -> Refinement:
 
 def with_version(known: Refinement, model: Expert) -> tuple[Refinement, Expert]:
     """Keep the slow correction as a version of its model; corrections start from it."""
-    versions = with_one_more(model.versions, known.weights[-1])
+    versions = with_one_more(model.versions, known.weights[-1], model.settings.max_versions)
     first = 1 + len(WINDOWS)
     before = known.losses[first:][len(model.versions) + 1 - len(versions) :]
     losses = (*known.losses[:first], *before, known.losses[first - 1])

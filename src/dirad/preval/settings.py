@@ -58,6 +58,7 @@ class Settings:
     too_few: int = 0  # fewer samples than this make no model when the stream ends
     models: str = "separate"  # or "shared": a new one grows on top of the frozen earlier ones
     max_models: int = 0  # beyond it, the model unused for longest is removed; 0: no limit
+    max_versions: int = 0  # most corrections of a model that are kept as versions; 0: none
     merge_after: int = 0  # two models that both know this many samples are merged; 0: never
 
     def __post_init__(self) -> None:
@@ -134,6 +135,7 @@ PRESETS: dict[str, Settings] = {
         held_out=0.1,
         too_few=100,
         max_models=100,
+        max_versions=8,
         merge_after=1000,
     ),
 }

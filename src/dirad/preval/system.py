@@ -215,7 +215,9 @@ class System:
     def _keep_version(self, model: Expert) -> None:
         """Keep the slow correction of a finished model as a version, if it was better for long."""
         known = self.refinement
-        if known is None or model not in self.models or not refinement.is_worth_keeping(known):
+        if known is None or model not in self.models or not self.settings.max_versions:
+            return
+        if not refinement.is_worth_keeping(known):
             return
         self.refinement, kept = refinement.with_version(known, model)
         self.models[self.models.index(model)] = kept

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_VERSIONS = 8  # of a model; beyond it, the oldest is dropped
 MIN_BATCHES = 15  # in which a correction must have been better, before it is kept
 MIN_GAIN = 0.2  # share of the squared error of numbers by which a correction must be better
 MIN_Z = 2.0  # standard errors by which the share of wrong classes must be lower
@@ -35,7 +34,9 @@ def is_better(loss: float, than: float, n: int, *, numeric: bool) -> bool:
     return (than - loss) * n > MIN_Z * np.sqrt((than + loss) * n)
 
 
-def with_one_more(versions: tuple[Version, ...], weights: NDArray) -> tuple[Version, ...]:
-    """Return versions with another one; the oldest of many is dropped."""
+def with_one_more(
+    versions: tuple[Version, ...], weights: NDArray, most: int
+) -> tuple[Version, ...]:
+    """Return versions with another one; of more than `most`, the oldest is dropped."""
     number = 1 + max((one.number for one in versions), default=0)
-    return (*versions, Version(number, weights))[-MAX_VERSIONS:]
+    return (*versions, Version(number, weights))[-most:]

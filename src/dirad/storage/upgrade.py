@@ -46,7 +46,7 @@ def _changed(packed: Any, change: Callable[[Tree], None]) -> Any:
 def _say_there_are_no_stretches_and_no_versions(new: Tree) -> None:
     """Say of a part of PREVAL that single samples were held out, and no correction was kept."""
     if "T_CP" in new and "T_conf" in new:  # settings
-        new["order_matters"] = "auto"
+        new |= {"order_matters": "auto", "max_versions": 8 if new["buffer_size"] else 0}
     if "drawn_out" in new and "shown" in new:  # a buffer
         new["stretch"] = 0.0
     if "quantiles" in new and "label_errors" in new:  # a calibration
