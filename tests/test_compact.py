@@ -21,7 +21,7 @@ from dirad.export.compact.encode import decoded, encoded
 from dirad.export.compact.evaluate import class_indices
 from dirad.export.compact.flash import estimated_flash, flash, has_compiler
 from dirad.export.compact.form import CompactNetwork, Weights, bounds, check_bounds
-from dirad.export.compact.refit import Lesson, Trainer, _delta, refit
+from dirad.export.compact.refit import Trainer, TrainingSamples, _delta, refit
 from dirad.export.compact.scaling import Storage, scaled
 from dirad.export.compact.straight import straight_bytes
 from experiments.boards import BOARDS, measure
@@ -161,10 +161,10 @@ def test_gradients_are_those_of_finite_differences():
     rng = np.random.default_rng(0)
     x = random_bytes(8, net)
     target = rng.dirichlet(np.ones(3), 8).astype(np.float32)
-    lesson = Lesson(x, target, np.ones(8, np.float32), "softmax", 1e-3)
+    training = TrainingSamples(x, target, np.ones(8, np.float32), "softmax", 1e-3)
     every = np.arange(8)
     weight, bias = net.weight.astype(np.float32), (net.bias << 3).astype(np.float32)
-    of_weight, of_bias = Trainer(net).gradients(weight, bias, lesson, every, x.astype(np.float32))
+    of_weight, of_bias = Trainer(net).gradients(weight, bias, training, every, x.astype(np.float32))
     for values, gradient, step in ((weight, of_weight, 0.25), (bias, of_bias, 8.0)):
         for i in range(0, len(values), 3):
             losses = []
@@ -215,10 +215,10 @@ def test_a_refit_repairs_what_rounding_breaks():
     x = start.net.to_bytes(X)
     target = np.where(y, 1.0, 0.0)[:, None].astype(np.float32)
     scale = float(start.net.scale[0])
-    lesson = Lesson(x, target, np.ones(len(x), np.float32), "logistic", scale)
+    training = TrainingSamples(x, target, np.ones(len(x), np.float32), "logistic", scale)
     rates = [
         np.mean(class_indices(evaluate(one.rounded(), x)) == y)
-        for one in (start, refit(start, lesson, steps=1000, seed=0))
+        for one in (start, refit(start, training, steps=1000, seed=0))
     ]
     assert rates[1] >= max(rates[0], 0.95)
 
@@ -427,5 +427,5 @@ def test_values_of_a_regressor():
     assert found.after > 0.99
     assert "model_value" in compact_source(found.net)
     x, ones = np.zeros((2, 2), np.uint8), np.ones(2, np.float32)
-    lesson = Lesson(x, ones[:, None], ones, "linear", 1.0)
-    assert _delta(np.zeros((1, 2), np.float32), lesson, np.arange(2)).tolist() == [[-0.5, -0.5]]
+    training = TrainingSamples(x, ones[:, None], ones, "linear", 1.0)
+    assert _delta(np.zeros((1, 2), np.float32), training, np.arange(2)).tolist() == [[-0.5, -0.5]]

@@ -110,7 +110,8 @@ def test_answers_name_inputs_and_classes():
     assert {one["name"] for one in far["inputs"]} <= {"u", "v"}
     drawn = answers.models(networks=True)[0]["network"]
     assert {node["name"] for node in drawn["nodes"]} >= {"u", "v"}
-    score = answers.score(X, names)
+    recognized, score = answers.recognized(X, names)
+    assert recognized["models"] == [0] * 600
     assert score is not None
     assert score.labelled == 600
     assert score.total > 550

@@ -12,7 +12,6 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
-from dirad.serve.binary import read_binary
 from dirad.serve.bodies import ARROW, CSV, read_rows
 from dirad.serve.errors import Refused
 from dirad.serve.specification import Specification
@@ -130,14 +129,6 @@ def test_bodies_of_all_kinds_teach_the_same(client):
     assert other.status_code == 415
 
 
-class Reader:
-    """Reads binary bodies in this process."""
-
-    @staticmethod
-    def ask(head, body, seconds):
-        return read_binary(head, body)
-
-
 def read_table(columns, kind="classifier", form="csv"):
     """Return the rows of a body whose inputs are zeros."""
     described = Specification.from_json({"kind": kind, "columns": ["u"]})
@@ -147,12 +138,12 @@ def read_table(columns, kind="classifier", form="csv"):
         table = pa.table(columns)
         with pa.ipc.new_stream(target, table.schema) as file:
             file.write_table(table)
-        return read_rows(described, ARROW[0], target.getvalue(), 100, Reader)
+        return read_rows(described, ARROW[0], target.getvalue(), 100)
     target = io.StringIO()
     writer = csv.writer(target)
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
-    return read_rows(described, CSV, target.getvalue().encode(), 100, Reader)
+    return read_rows(described, CSV, target.getvalue().encode(), 100)
 
 
 def test_ids_of_tables_are_exact_and_complete():

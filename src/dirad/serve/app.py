@@ -21,7 +21,7 @@ from dirad.serve.feeds import Feeds
 from dirad.serve.guard import COOKIE, Guard, read_body
 from dirad.serve.metrics import Metrics
 from dirad.serve.page import add_page
-from dirad.serve.reading import is_slow
+from dirad.serve.reading import is_quick, is_slow
 from dirad.serve.rendering import FORMATS
 from dirad.serve.service import Service
 from dirad.serve.specification import Specification
@@ -243,8 +243,13 @@ def _add_answers(
         body = await read_body(request, service.limits.body)
         kind = request.headers.get("content-type", "")
 
-        run = reading.run if is_slow(kind, body) else run_in_threadpool
-        answer = await run(partial(service.predict, name, kind, body, explain=explain))
+        answered = partial(service.predict, name, kind, body, explain=explain)
+        if is_slow(kind, body):
+            answer = await reading.run(answered)
+        elif is_quick(kind, body) and not explain:
+            answer = answered()  # to hand it over to a thread would take about as long
+        else:
+            answer = await run_in_threadpool(answered)
         return Response(answer, media_type="application/json")
 
     @app.get("/streams/{name}/events", summary="Events, as they happen", tags=["answers"],

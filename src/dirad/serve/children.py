@@ -8,20 +8,13 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from dirad.serve.records import framed, unpacked
-
-YIELDING = "yielding"  # in the head of a request: let all other processes go first
-STARVED = 4.0  # times as long as its computing a request may take, before it is called starved
-SHORTEST = 0.05  # seconds of computing, less than which say nothing
-TRUST_SECONDS = 60.0  # after a request was starved, in which no other yields
 
 Answer = tuple[dict[str, Any], bytes]
 Handler = Callable[[dict[str, Any], bytes], Answer]
@@ -52,6 +45,11 @@ class Child:
         self._pipe: Connection | None = None
         self._lock = threading.Lock()
         self.starts = 0  # how often it was started
+
+    def start(self) -> None:
+        """Start the process if it does not run."""
+        with self._lock, contextlib.suppress(OSError):
+            self._started()
 
     def ask(self, head: dict[str, Any], body: bytes = b"", seconds: float | None = None) -> Answer:
         """Send a request and wait for the answer; an exception of the handler is raised here."""
@@ -116,52 +114,16 @@ def _serve(pipe: Connection, make_handler: Callable[[], Handler], max_memory: in
         os.nice(10)  # answers go before learning
     if max_memory is not None:
         _limit_memory(max_memory)
-    handler, yielding = make_handler(), YieldingThread()
+    handler = make_handler()
     threadpool_limits(1)  # threads of BLAS would take the cores from answers
     while True:
         try:
             head, body = unpacked(pipe.recv_bytes())
         except (EOFError, OSError):
             return
-        run = yielding.run if head.pop(YIELDING, False) else answered
-        answer = run(handler, head, body)
+        answer = answered(handler, head, body)
         with contextlib.suppress(OSError):
             pipe.send_bytes(answer)
-
-
-class YieldingThread:
-    """A thread that computes only while a core would be idle, where the system has such threads.
-
-    On a machine whose cores are never idle it would not go on: then requests are carried out as
-    others are, for some time.
-    """
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, initializer=_yield_to_others)
-        self._resumes = 0.0  # on the clock of `time.monotonic`
-
-    def run(self, handler: Handler, head: dict[str, Any], body: bytes) -> bytes:
-        """Return the answer to a request."""
-        start = time.monotonic()
-        if start < self._resumes:
-            return answered(handler, head, body)
-        answer, computing = self._thread.submit(_timed, handler, head, body).result()
-        now = time.monotonic()
-        if now - start > STARVED * max(computing, SHORTEST):
-            self._resumes = now + TRUST_SECONDS
-        return answer
-
-
-def _yield_to_others() -> None:
-    with contextlib.suppress(AttributeError, OSError):  # not on every system
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-
-
-def _timed(handler: Handler, head: dict[str, Any], body: bytes) -> tuple[bytes, float]:
-    """Return the answer to a request, and the seconds of computing that it took."""
-    start = time.thread_time()
-    answer = answered(handler, head, body)
-    return answer, time.thread_time() - start
 
 
 def answered(handler: Handler, head: dict[str, Any], body: bytes) -> bytes:

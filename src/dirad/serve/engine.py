@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dirad.serve import journal
-from dirad.serve.children import YIELDING, Answer, Child, ChildDied, HandlerError
+from dirad.serve.children import Answer, Child, ChildDied, HandlerError
 from dirad.serve.errors import Fenced, Refused
 from dirad.serve.learning import LONGEST_WAIT, learning_handler
 from dirad.serve.store import Store
@@ -26,7 +26,6 @@ CHUNK_BYTES = 1_000_000
 REPLAY_SECONDS = 3.0  # of learning that a restart repeats at most, for all streams of a process
 QUIET_SECONDS = 1.0  # without new records, after which a snapshot is taken
 RETRY_SECONDS = 1.0  # after the store or the process failed
-ANSWERING_SECONDS = 1.0  # after an answer, in which learning takes only what is left of the cores
 LONGEST_REST = 60.0  # of a stream that the process could not go on with, again and again
 MOST_FAILURES = 4  # of the process by one record alone, with which the record is left out
 
@@ -58,7 +57,7 @@ class Work:
     accepted: int  # the last record that was accepted
     rows: int = 0  # rows that were learned
     snapshot: int = 0  # the last record in the snapshot
-    debt: float = 0.0  # seconds of learning since the snapshot
+    unsaved: float = 0.0  # seconds of learning since the snapshot
     news: bool = False  # does the process have a state that was not published?
     is_open: int = 0  # the start of the process in which the learner was opened; 0: in none
     changed: float = field(default_factory=time.monotonic)  # when records were last learned
@@ -105,8 +104,7 @@ class Engine:
         has_events: HasEvents,
     ) -> None:
         self._store, self._published, self._has_events = store, published, has_events
-        self._lanes = [Lane(self, process) for process in processes]
-        self.answered = 0.0  # when rows were last predicted, on the clock of `time.monotonic`
+        self._threads = [LearningThread(self, process) for process in processes]
         self.is_closing = False
         self.is_fenced = False  # has another server taken over the store?
 
@@ -120,60 +118,55 @@ class Engine:
 
     def start(self) -> None:
         """Begin to learn."""
-        for lane in self._lanes:
-            lane.thread.start()
+        for one in self._threads:
+            one.thread.start()
 
     def add(self, row: journal.StreamRow, learned: int, rows: int) -> None:
         """Take on a stream whose snapshot includes all records up to `learned`."""
-        lane = min(self._lanes, key=lambda one: len(one.work))
-        lane.add(Work(row, learned, row.seq, rows, learned))
+        owner = min(self._threads, key=lambda one: len(one.work))
+        owner.add(Work(row, learned, row.seq, rows, learned))
 
     def drop(self, name: str) -> None:
         """Forget a stream."""
         with suppress(KeyError):
-            self._lane(name).drop(name)
+            self._thread_of(name).drop(name)
 
     def accepted(self, row: journal.StreamRow) -> None:
         """Take notice of new records of a stream; it may have been deleted just now."""
         with suppress(KeyError):
-            self._lane(row.name).accepted(row)
+            self._thread_of(row.name).accepted(row)
 
     def learned(self, name: str) -> Work:
         """Return how far the learning of a stream has come."""
-        return self._lane(name).work[name]
+        return self._thread_of(name).work[name]
 
     def state(self, name: str) -> "Future[bytes]":
         """Ask for the present state of a learner; it comes between two pieces of learning."""
-        return self._lane(name).ask_state(name)
+        return self._thread_of(name).ask_state(name)
 
     def close(self) -> None:
         """Take snapshots of what was learned, and end the processes."""
         self.is_closing = True
-        for lane in self._lanes:
-            lane.wake.set()
-        for lane in self._lanes:
-            if lane.thread.is_alive():
-                lane.thread.join(30)
-            lane.process.close()
-
-    @property
-    def is_answering(self) -> bool:
-        """Were rows predicted just now?"""
-        return time.monotonic() - self.answered < ANSWERING_SECONDS
+        for one in self._threads:
+            one.wake.set()
+        for one in self._threads:
+            if one.thread.is_alive():
+                one.thread.join(30)
+            one.process.close()
 
     @property
     def processes(self) -> list[Process]:
         """The learning processes."""
-        return [lane.process for lane in self._lanes]
+        return [one.process for one in self._threads]
 
-    def _lane(self, name: str) -> "Lane":
-        for lane in self._lanes:
-            if name in lane.work:
-                return lane
+    def _thread_of(self, name: str) -> "LearningThread":
+        for one in self._threads:
+            if name in one.work:
+                return one
         raise KeyError(name)
 
 
-class Lane:
+class LearningThread:
     """One learning process with its streams, and the thread that feeds it."""
 
     def __init__(self, engine: Engine, process: Process) -> None:
@@ -251,8 +244,8 @@ class Lane:
                 self._answer_states()
                 self._publish_overdue(all_work)
         all_work = [work for work in all_work if not work.rests]
-        if sum(work.debt for work in all_work) > REPLAY_SECONDS:
-            self._do(self._snapshot, max(all_work, key=lambda work: work.debt))
+        if sum(work.unsaved for work in all_work) > REPLAY_SECONDS:
+            self._do(self._snapshot, max(all_work, key=lambda work: work.unsaved))
         if any(work.can_learn for work in all_work):
             return True
         for work in all_work:
@@ -292,7 +285,6 @@ class Lane:
             return
         entries = [[one.seq, one.kind, one.rows, len(one.payload), one.skipped] for one in found]
         head = {"records": entries, "more": found[-1].seq < work.accepted}
-        head[YIELDING] = self.engine.is_answering
         try:
             answer, state = self._ask("learn", work, head, b"".join(one.payload for one in found))
         except (ChildDied, HandlerError) as error:
@@ -302,7 +294,7 @@ class Lane:
             raise
         work.rest = 0.0
         work.events += answer["events"]
-        work.debt += answer["seconds"]
+        work.unsaved += answer["seconds"]
         work.changed = time.monotonic()
         work.news = answer["news"]
         if state:
@@ -352,7 +344,7 @@ class Lane:
             with self.engine._store.changing() as connection:
                 journal.store_snapshot(connection, work.row.id, answer["seq"], state)
             self.engine._published(work.row, state)
-        work.snapshot, work.debt, work.news = answer["seq"], 0.0, False
+        work.snapshot, work.unsaved, work.news = answer["seq"], 0.0, False
 
     def _answer_states(self) -> None:
         with self._lock:

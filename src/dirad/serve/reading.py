@@ -5,6 +5,7 @@ were made for trusted files, and could crash: then the process is started again.
 """
 
 import json
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +13,20 @@ from typing import Any
 from dirad.serve import journal, records
 from dirad.serve.answers import Answers, unknown
 from dirad.serve.bodies import is_binary, read_question, read_rows
-from dirad.serve.children import YIELDING, Answer, Child, ChildDied, ChildTimeout, Handler
+from dirad.serve.children import Answer, Child, ChildDied, ChildTimeout, Handler
 from dirad.serve.errors import Refused
 from dirad.serve.specification import Specification
 
 READER_MEMORY = 3 * 2**30  # bytes of address space, of which half is taken before any body is read
+QUICK = 8_000  # bytes of a body that is read by the process that answers
 LARGE = 1_000_000  # bytes of a body that may take long
 SECONDS = 60.0  # that a body may take
 MOST_STATES = 100  # of streams, that a reading process keeps
+
+
+def is_quick(content_type: str, body: bytes) -> bool:
+    """Say whether a body takes less time to be read than to be handed over to another process."""
+    return len(body) <= QUICK and not is_binary(content_type)
 
 
 def is_slow(content_type: str, body: bytes) -> bool:
@@ -65,10 +72,15 @@ class Reader:
     def __init__(self) -> None:
         self._small = Child(reading_handler, "reading", READER_MEMORY)
         self._large = Child(reading_handler, "reading-large", READER_MEMORY)
+        # It takes a second or two to start: the first samples do not wait for it.
+        self._start = threading.Thread(target=self._small.start, name="dirad-reading", daemon=True)
+        self._start.start()
 
-    def samples(self, body: Body, answers: Answers | None, *, yielding: bool) -> journal.Request:
-        """Return the request to learn the rows; with `yielding`, other processes go first."""
-        head, content = self._ask(body, answers, {"do": "samples", YIELDING: yielding})
+    def samples(self, body: Body, answers: Answers | None) -> journal.Request:
+        """Return the request to learn the rows of a body."""
+        if is_quick(body.content_type, body.content):
+            return body.samples(answers)
+        head, content = self._ask(body, answers, {"do": "samples"})
         size, score = head["size"], head["score"]
         return journal.Request(
             records.Record(records.SAMPLES, content[:size], head["rows"]),
@@ -84,6 +96,7 @@ class Reader:
 
     def close(self) -> None:
         """End the processes."""
+        self._start.join()
         self._small.close()
         self._large.close()
 

@@ -235,8 +235,7 @@ class Service:
         """Accept the rows of a body: the result is the answer as JSON, once they are on disk."""
         live = self.stream(name)
         self._check_pending(live, 1)
-        body, yielding = self._body(live, content_type, content), self.engine.is_answering
-        request = self.reader.samples(body, live.answers, yielding=yielding)
+        request = self.reader.samples(self._body(live, content_type, content), live.answers)
         self._check_pending(live, request.record.rows)
         return self.writer.submit(live.row.id, replace(request, key=key, digest=digest))
 
@@ -302,8 +301,7 @@ class Service:
     # ---------------------------------------------------------------- answers
 
     def predict(self, name: str, content_type: str, content: bytes, *, explain: bool) -> bytes:
-        """Return the answers for the rows of a body, as JSON; learning leaves the cores to it."""
-        self.engine.answered = time.monotonic()
+        """Return the answers for the rows of a body, as JSON."""
         answers = self.answers(name)
         body = self._body(self.stream(name), content_type, content)
         if is_slow(content_type, content):

@@ -25,7 +25,7 @@ from dirad.export.compact.form import (
     check_ranges,
 )
 from dirad.export.compact.pruning import importances, strongest
-from dirad.export.compact.refit import BATCH, Lesson, refit
+from dirad.export.compact.refit import BATCH, TrainingSamples, refit
 from dirad.export.compact.scaling import Scaled, Storage, scaled
 
 
@@ -251,7 +251,7 @@ def _bytes(samples: Samples, ends: tuple[NDArray, NDArray]) -> NDArray[np.uint8]
     return as_bytes(samples.X, *ends)
 
 
-def _lesson(model: Any, samples: Samples, net: CompactNetwork) -> Lesson:
+def _training_samples(model: Any, samples: Samples, net: CompactNetwork) -> TrainingSamples:
     """Return the samples as `refit` takes them."""
     x = net.to_bytes(samples.X)
     weight = samples.weight.astype(np.float32)
@@ -259,13 +259,13 @@ def _lesson(model: Any, samples: Samples, net: CompactNetwork) -> Lesson:
         known = samples.y.reshape(len(x), -1).astype(np.float64)
         rows = ((known + samples.answers) / 2 - net.offset) / net.scale
         spread = float(rows.std()) or 1.0
-        return Lesson(x, rows.astype(np.float32), weight, "linear", 1.0 / spread)
+        return TrainingSamples(x, rows.astype(np.float32), weight, "linear", 1.0 / spread)
     hot = samples.y[:, None] == np.asarray(net.classes)[None, :]
     target = ((hot + samples.answers) / 2).astype(np.float32)
     scale = float(net.scale[0])
     if net.n_outputs == 1:
-        return Lesson(x, target[:, 1:], weight, "logistic", scale)
-    return Lesson(x, target, weight, "softmax", scale)
+        return TrainingSamples(x, target[:, 1:], weight, "logistic", scale)
+    return TrainingSamples(x, target, weight, "softmax", scale)
 
 
 def _made(
@@ -280,7 +280,7 @@ def _made(
 ) -> CompactNetwork:
     """Return a network that fits, adapted to its rounding where samples are known."""
     start = scaled(draft_of(model, *ends), storage, _bytes(samples, ends)[:CALIBRATION])
-    lesson = _lesson(model, samples, start.net)
+    training = _training_samples(model, samples, start.net)
     n = len(samples.X)
     steps = int(np.clip(EPOCHS * n / BATCH, LEAST_STEPS, MOST_STEPS) * share)
     noise = NOISE if start.net.n_inputs >= MANY_INPUTS else 0.0
@@ -289,13 +289,13 @@ def _made(
         if size <= limit:
             break
         allowed = limit + (size - limit) * (0.0 if left == 0 else 0.5 ** (PRUNING_ROUNDS - left))
-        matter = importances(start, lesson, seed)
+        matter = importances(start, training, seed)
         start = strongest(start, matter, lambda one, most=allowed: _size(one, storage) <= most)
         size = _size(start, storage)
         if known and left:
-            start = refit(start, lesson, steps=max(steps // 8, 1), seed=seed, noise=noise)
+            start = refit(start, training, steps=max(steps // 8, 1), seed=seed, noise=noise)
     if known:
-        start = refit(start, lesson, steps=steps, seed=seed, noise=noise)
+        start = refit(start, training, steps=steps, seed=seed, noise=noise)
     return start.rounded()
 
 

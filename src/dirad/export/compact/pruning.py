@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.export.compact.refit import BATCH, Lesson, Trainer
+from dirad.export.compact.refit import BATCH, Trainer, TrainingSamples
 from dirad.export.compact.scaling import Scaled
 
 FISHER_STEPS = 40  # batches over which gradients are averaged
 
 
-def importances(start: Scaled, lesson: Lesson, seed: int) -> NDArray[np.float64]:
+def importances(start: Scaled, training: TrainingSamples, seed: int) -> NDArray[np.float64]:
     """Return w² · E[g²] of every edge: how much the loss rises without it, to second order.
 
     g is the gradient by the weight of labels drawn from what the network answers (Fisher).
@@ -22,21 +22,21 @@ def importances(start: Scaled, lesson: Lesson, seed: int) -> NDArray[np.float64]
     weight, bias = start.weight.astype(np.float32), start.bias.astype(np.float32)
     total = np.zeros(len(weight))
     for _ in range(FISHER_STEPS):
-        chosen = rng.integers(0, len(lesson.x), BATCH)
-        drawn = replace(lesson, target=_drawn(lesson, rng))
-        x = lesson.x[chosen].astype(np.float32)
+        chosen = rng.integers(0, len(training.x), BATCH)
+        drawn = replace(training, target=_drawn(training, rng))
+        x = training.x[chosen].astype(np.float32)
         total += trainer.gradients(weight, bias, drawn, chosen, x)[0].astype(np.float64) ** 2
     return total * start.weight**2
 
 
-def _drawn(lesson: Lesson, rng: np.random.Generator) -> NDArray[np.float32]:
+def _drawn(training: TrainingSamples, rng: np.random.Generator) -> NDArray[np.float32]:
     """Return targets drawn from their probabilities; of values, with noise of one spread."""
-    target = lesson.target
-    if lesson.kind == "linear":
-        noise = rng.normal(0.0, 1.0 / lesson.scale, target.shape)
+    target = training.target
+    if training.kind == "linear":
+        noise = rng.normal(0.0, 1.0 / training.scale, target.shape)
         return (target + noise).astype(np.float32)
     uniform = rng.random((len(target), 1))
-    if lesson.kind == "logistic":
+    if training.kind == "logistic":
         return (uniform < target).astype(np.float32)
     chosen = np.minimum((target.cumsum(axis=1) < uniform).sum(axis=1), target.shape[1] - 1)
     return np.eye(target.shape[1], dtype=np.float32)[chosen]

@@ -26,7 +26,7 @@ Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainingSamples:
     """Samples to adapt to."""
 
     x: NDArray[np.uint8]  # (samples, inputs)
@@ -74,7 +74,7 @@ class Trainer:
         return _Group(nodes, rows, n_sources, edges, place, matrix)
 
     def gradients(
-        self, weight: Array, bias: Array, lesson: Lesson, chosen: NDArray, x: Array
+        self, weight: Array, bias: Array, samples: TrainingSamples, chosen: NDArray, x: Array
     ) -> tuple[Array, Array]:
         """Return the gradients of the mean loss by weights and biases."""
         net = self.net
@@ -90,20 +90,20 @@ class Trainer:
         rows = self._sums(self.outputs, weight, bias, nodes)
         of_weight, of_bias = np.zeros_like(weight), np.zeros_like(bias)
         back = np.zeros_like(nodes)
-        delta = _delta(rows, lesson, chosen)
-        self._pull(self.outputs, delta, nodes, back, of_weight, of_bias)
+        delta = _delta(rows, samples, chosen)
+        self._add_gradients(self.outputs, delta, nodes, back, of_weight, of_bias)
         for group, (z, t, sigma) in zip(self.groups[::-1], kept[::-1], strict=True):
             own = back[net.n_inputs + group.nodes] * self.product[group.nodes, None]
             slope = (1.0 - np.abs(t) / REACH) * self.gate[group.nodes, None]
             delta = np.concatenate([own * sigma, own * z * slope])
-            self._pull(group, delta, nodes, back, of_weight, of_bias)
+            self._add_gradients(group, delta, nodes, back, of_weight, of_bias)
         return of_weight, of_bias
 
     def _sums(self, group: _Group, weight: Array, bias: Array, nodes: Array) -> Array:
         group.matrix.reshape(-1)[group.place] = weight[group.edges]
         return group.matrix @ nodes[: group.n_sources] + bias[group.rows, None]
 
-    def _pull(
+    def _add_gradients(
         self,
         group: _Group,
         delta: Array,
@@ -121,22 +121,24 @@ class Trainer:
             back[n_in : group.n_sources] += group.matrix[:, n_in:].T @ delta
 
 
-def _delta(rows: Array, lesson: Lesson, chosen: NDArray) -> Array:
+def _delta(rows: Array, samples: TrainingSamples, chosen: NDArray) -> Array:
     """Return the gradient of the mean loss by the output rows: (outputs, samples)."""
-    target, weight = lesson.target[chosen].T, lesson.weight[chosen]
-    if lesson.kind == "linear":
-        error = (rows - target) * np.float32(lesson.scale)
+    target, weight = samples.target[chosen].T, samples.weight[chosen]
+    if samples.kind == "linear":
+        error = (rows - target) * np.float32(samples.scale)
     else:
-        logits = rows * np.float32(lesson.scale)
-        if lesson.kind == "softmax":
+        logits = rows * np.float32(samples.scale)
+        if samples.kind == "softmax":
             powers = np.exp(logits - logits.max(axis=0))
             error = powers / powers.sum(axis=0) - target
         else:
             error = 0.5 * np.tanh(0.5 * logits) + 0.5 - target
-    return (error * weight * np.float32(lesson.scale / len(chosen))).astype(np.float32)
+    return (error * weight * np.float32(samples.scale / len(chosen))).astype(np.float32)
 
 
-def refit(start: Scaled, lesson: Lesson, *, steps: int, seed: int, noise: float = 0.0) -> Scaled:
+def refit(
+    start: Scaled, samples: TrainingSamples, *, steps: int, seed: int, noise: float = 0.0
+) -> Scaled:
     """Return the network with weights and biases adapted to their rounding."""
     net, trainer = start.net, Trainer(start.net)
     rng = np.random.default_rng(seed)
@@ -148,14 +150,14 @@ def refit(start: Scaled, lesson: Lesson, *, steps: int, seed: int, noise: float 
     rate = RATE * np.concatenate([most, np.full(net.n_rows, BIAS_UNIT * most.max(initial=1))])
     rate = rate.astype(np.float32)
     moments = np.zeros((2, len(values)), np.float32)
-    spread = noise * lesson.x.std(axis=0).astype(np.float32)
-    for step, chosen in enumerate(_batches(len(lesson.x), steps, rng), start=1):
-        x = lesson.x[chosen].astype(np.float32)
+    spread = noise * samples.x.std(axis=0).astype(np.float32)
+    for step, chosen in enumerate(_batches(len(samples.x), steps, rng), start=1):
+        x = samples.x[chosen].astype(np.float32)
         left = min(1.0, 2.0 * (1.0 - step / steps))
         if noise:
             x += spread * left * rng.choice(np.array([-1, 1], np.float32), x.shape)
         levels_now = rounded_weights(net, values[:n]).astype(np.float32)
-        of_weight, of_bias = trainer.gradients(levels_now, values[n:], lesson, chosen, x)
+        of_weight, of_bias = trainer.gradients(levels_now, values[n:], samples, chosen, x)
         gradient = np.concatenate([of_weight, of_bias])
         moments[0] += (1 - BETA_1) * (gradient - moments[0])
         moments[1] += (1 - BETA_2) * (gradient**2 - moments[1])
