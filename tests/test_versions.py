@@ -7,6 +7,7 @@ import dirad
 from dirad import PREVALClassifier, PREVALRegressor
 from dirad.preval.versions import Version, is_better, with_one_more
 from dirad.storage.model_file import packed
+from experiments.streams import seasons
 
 SIZE = 200
 STAY, DRIFT = 15, 20  # batches
@@ -118,3 +119,23 @@ def test_better_means_by_more_than_chance():
     assert is_better(0.5, 1.0, 10, numeric=True)
     assert not is_better(0.9, 1.0, 10_000, numeric=True)
     assert not is_better(0.0, 0.0, 100, numeric=False)
+
+
+@pytest.mark.parametrize("returns", seasons.RETURNS)
+def test_the_course_of_a_season(returns):
+    where, back, there = seasons.course(returns)
+    batches = where.reshape(-1, seasons.BATCH_SIZE)
+    assert all(np.all(batches[batch] == 0.0) for batch in back)
+    assert all(np.all(batches[batch] == 1.0) for batch in there)
+    before = [batches[batch - 1].mean() for batch in back]
+    assert all(one == 1.0 if returns == seasons.AT_ONCE else one < 0.1 for one in before)
+
+
+def test_table_of_seasons():
+    runs = [
+        seasons.Run(seasons.AT_ONCE, 4, 8, 0, 0.9, 0.95, 0.9, []),
+        seasons.Run(seasons.AT_ONCE, 4, 0, 0, 0.9, 0.85, 0.9, [65, 115]),
+    ]
+    kept, none = seasons.section(runs).rows
+    assert (kept["versions kept"], kept["false regimes"]) == (8, 0)
+    assert (none["versions kept"], none["false regimes"]) == ("none", 2)
