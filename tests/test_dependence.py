@@ -13,6 +13,7 @@ from dirad.preval.dependence import Memory, autocorrelation_time, trend_time
 from dirad.preval.duplicates import rival_of
 from dirad.preval.settings import PRESETS
 from dirad.preval.system import System
+from dirad.preval.task_memory import memory_with
 from dirad.storage.model_file import packed
 
 DEFAULT = PRESETS["default"]
@@ -179,7 +180,8 @@ def test_a_step_in_an_undecided_batch_is_no_dependence():
     after = rng.normal(size=(400, 2)) + 6.0
     after[:100] -= 6.0
     undecided = after[:200], np.zeros(200, np.int64)
-    assert learner.memory_with(after[200:], np.zeros(200, np.int64), undecided).independent
+    known, classes = learner.calibration.memory, np.zeros(200, np.int64)
+    assert memory_with(learner.buffer, known, after[200:], classes, undecided).independent
 
 
 def test_a_trend_is_found_where_few_samples_show_no_autocorrelation():

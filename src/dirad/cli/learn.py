@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 MAX_EVENTS = 6  # events that are printed
 MEANING = {
+    "back": "back: of a known task, another than before.",
+    "new inputs": "new inputs: never seen.",
+    "shifted inputs": "shifted inputs: other inputs, and the labels agree with the answers.",
+    "new rule": "new rule: known inputs with other labels.",
     "mixed": "mixed: rows of several tasks in one batch, known or new; the batch is split.",
     "undecided": "undecided: unusual from some row on; the next batch tells if it was a burst.",
     "learning": "learning: the first rows, too few to compare a batch with.",
@@ -330,8 +334,8 @@ def _events_after(model: Any, last: Any) -> list[Any]:
 def _report(findings: Findings, stream: StreamRecord, last_event: Any, job: Job) -> None:
     """Say which rows were recognized as what, and what became of the models."""
     names = input_names(stream.model._state, job.encoder.feature_names)
-    rows = _recognized(stream)
-    kinds = {row["taken for"] for row in rows}
+    rows = _recognized(stream, names)
+    kinds = {span.report.verdict for span in stream.spans}
     meaning = [MEANING[kind] for kind in MEANING if kind in kinds]
     findings.table("What was recognized", rows, " ".join([f"Batches of {stream.size}.", *meaning]))
     if stream.waiting:
@@ -349,14 +353,23 @@ def _report(findings: Findings, stream: StreamRecord, last_event: Any, job: Job)
         findings.facts("Answers before learning", answers, note)
 
 
-def _recognized(stream: StreamRecord) -> list[dict[str, Any]]:
+def _recognized(stream: StreamRecord, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return a table row for each run of batches with the same verdict."""
     rows = []
-    verdicts = groupby(stream.spans, key=lambda span: (span.report.kind, span.report.model))
-    for (kind, number), group in verdicts:
+    verdicts = groupby(stream.spans, key=lambda span: _said(span.report))
+    for (said, number), group in verdicts:
         run = list(group)
         row: dict[str, Any] = {"rows": f"{run[0].first:,}–{run[-1].last:,}"}
         if run[0].begun is not None:
             row |= {"from": str(run[0].begun), "until": str(run[-1].ended)}
-        rows.append(row | {"batches": len(run), "taken for": kind, "model": number})
+        row |= {"batches": len(run), "taken for": said, "model": number}
+        rows.append(row | {"because": "".join(run[0].report.reasons(names)[:1])})
+    if not any(row["because"] for row in rows):
+        rows = [{name: row[name] for name in row if name != "because"} for row in rows]
     return rows
+
+
+def _said(report: Any) -> tuple[str, int]:
+    """Return what a batch was taken for, and the model that took it; "known" names the model."""
+    text = report.verdict if report.kind == "known" else report._replace(inputs=()).text()
+    return text, report.model

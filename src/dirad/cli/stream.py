@@ -191,6 +191,7 @@ class LiveView:
 def view_of(stream: "Stream", moments: Sequence["Moment"]) -> Group:
     """Return what the live view shows after these moments."""
     from dirad.plot.colours import VERDICT_COLOURS, task_colour
+    from dirad.plot.reasons import said
     from dirad.streams.detection import prequential_accuracy
 
     last = moments[-1]
@@ -210,7 +211,7 @@ def view_of(stream: "Stream", moments: Sequence["Moment"]) -> Group:
         table.add_row(
             str(one.batch),
             Text(names if share == 1 else f"{names}, {share:.0%}", task_colour(one.task)),
-            Text(one.verdict, VERDICT_COLOURS[one.verdict] if one.verdict != "known" else ""),
+            Text(said(one), VERDICT_COLOURS[said(one)] if said(one) != "known" else ""),
             f"model {one.model} ({one.phase})" if one.model >= 0 else "none",
             f"{one.accuracy:.2f}",
             f"{prequential_accuracy(moments[: number + 1]):.2f}",

@@ -67,6 +67,10 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
     held_out : float, optional
         Share of the samples that is held out for calibration (`default`); of the first 200
         samples of a task at least a fifth.
+    order_matters : {"auto", True, False}, optional
+        Whether samples depend on those before them (`default`). Then held-out samples are stretches
+        instead of single ones, and a test counts dependent samples as the independent ones they are
+        worth. "auto" finds out from the samples; False takes them for independent.
     modes : int, optional
         Largest number of clusters per class in L1 (`default`); fewer make a smaller, coarser L1.
     models : {"separate", "shared"}, optional
@@ -75,6 +79,9 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
     max_models : int, optional
         Largest number of models (0: no limit, `default`: 100). Beyond it, the model that was not
         used for longest is removed.
+    max_versions : int, optional
+        Largest number of versions of a model (0: none, `default`: 8): corrections of its answers
+        that were better for long are kept, and recognized when their rule returns.
     connectivity : {"strict", "top_down", "apart"}, optional
         Which nodes may predict which.
     T_CP, T_conf, T_SV, epsilon_IS : float, optional
@@ -106,7 +113,7 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
     classes_ : array of all classes seen, sorted
     models_ : list of the models, oldest first
     events_ : list of `ModelEvent`: the batch in which a model was opened, became stable, was chosen
-    reports_ : list of `Report`: for each batch, whether it was known, new or mixed
+    reports_ : list of `Report`: for each batch, whether it was known, new or mixed, and why
     n_samples_seen_ : int, samples so far; `label` uses their numbers
     n_parameters_ : int, numbers stored in all models
     n_late_labels_ : int, after `label`: how many labels of that call came too late to be used
@@ -142,9 +149,11 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         false_alarms=None,
         false_alarms_per=None,
         held_out=None,
+        order_matters=None,
         modes=None,
         models=None,
         max_models=None,
+        max_versions=None,
         connectivity=None,
         T_CP=None,
         T_conf=None,
@@ -165,9 +174,11 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         self.false_alarms = false_alarms
         self.false_alarms_per = false_alarms_per
         self.held_out = held_out
+        self.order_matters = order_matters
         self.modes = modes
         self.models = models
         self.max_models = max_models
+        self.max_versions = max_versions
         self.connectivity = connectivity
         self.T_CP = T_CP
         self.T_conf = T_conf
@@ -302,9 +313,10 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
     def explain(self, X: Any, y: Any = None) -> Explanation:
         """Return what kind of change a batch of samples shows, and why (`default`).
 
-        `kind` is "known", "new inputs", "shifted inputs" (the labels agree with the answers) or
-        "new rule" (the inputs are known and the labels disagree). `inputs` are those that
-        contradict the model most, with their usual and their present mean and spread;
+        `kind` is "known", "back" (known by another model than the one in use), "new inputs",
+        "shifted inputs" (the labels agree with the answers), "new rule" (the inputs are known and
+        the labels disagree) or "mixed" (of several tasks; `cause` is the kind of the new samples).
+        `inputs` are those that contradict the model most, with their usual and present means.
         ``encoding_.names(columns)`` names them. The event of a model that was opened has the
         explanation too.
 

@@ -56,11 +56,18 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
     held_out : float, optional
         Share of the samples that is held out for calibration (0.1); of the first 200 samples of a
         rule at least a fifth.
+    order_matters : {"auto", True, False}, optional
+        Whether samples depend on those before them (`default`). Then held-out samples are stretches
+        instead of single ones, and a test counts dependent samples as the independent ones they are
+        worth. "auto" finds out from the samples; False takes them for independent.
     modes : int, optional
         Largest number of clusters in L1 (20); fewer make a smaller, coarser L1.
     max_models : int, optional
         Largest number of models (0: no limit; 100). Beyond it, the model that was not used for
         longest is removed.
+    max_versions : int, optional
+        Largest number of versions of a model (0: none, `default`: 8): corrections of its answers
+        that were better for long are kept, and recognized when their rule returns.
     l0, l1 : dict, optional
         Constants of `dirad.params.Params` for the two networks, such as ``{"max_edges": 30}``.
     categorical_features : "from_dtype", None, or a mask, indices or names of columns
@@ -80,7 +87,7 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
     ----------
     models_ : list of the models, oldest first
     events_ : list of `ModelEvent`: the batch in which a model was opened, became stable, was chosen
-    reports_ : list of `Report`: for each batch, whether it was known, new or mixed
+    reports_ : list of `Report`: for each batch, whether it was known, new or mixed, and why
     n_samples_seen_ : int, samples so far; `label` uses their numbers
     n_parameters_ : int, numbers stored in all models
     n_late_labels_ : int, after `label`: how many labels of that call came too late to be used
@@ -121,8 +128,10 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
         false_alarms=None,
         false_alarms_per=None,
         held_out=None,
+        order_matters=None,
         modes=None,
         max_models=None,
+        max_versions=None,
         l0=None,
         l1=None,
         categorical_features=FROM_DTYPE,
@@ -137,8 +146,10 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
         self.false_alarms = false_alarms
         self.false_alarms_per = false_alarms_per
         self.held_out = held_out
+        self.order_matters = order_matters
         self.modes = modes
         self.max_models = max_models
+        self.max_versions = max_versions
         self.l0 = l0
         self.l1 = l1
         self.categorical_features = categorical_features
@@ -242,9 +253,10 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
     def explain(self, X: Any, y: Any = None) -> Explanation:
         """Return what kind of change a batch of samples shows, and why.
 
-        `kind` is "known", "new inputs", "shifted inputs" (the targets agree with the answers) or
-        "new rule" (the inputs are known and the targets disagree). `inputs` are those that
-        contradict the model most, with their usual and their present mean and spread.
+        `kind` is "known", "back" (known by another model than the one in use), "new inputs",
+        "shifted inputs" (the targets agree with the answers), "new rule" (the inputs are known and
+        the targets disagree) or "mixed" (of several tasks; `cause` is the kind of the new samples).
+        `inputs` are those that contradict the model most, with their usual and present means.
         """
         check_is_fitted(self)
         given = checked_number_samples(self, X, y, self._state)

@@ -52,7 +52,8 @@ def watch(
     Report
         One per batch, before the next is read: `kind` ("learning" until a model is calibrated,
         then "known", "new" or "mixed"), `model`, which is the number of the task, and `p`, the
-        p-value of the batch under the known task that fits it best.
+        p-value of the batch under the known task that fits it best. `verdict` is the kind of
+        change, such as "back", "shifted inputs" or "new rule"; `inputs` are those that contradict.
 
     Examples
     --------

@@ -33,8 +33,10 @@ OPTIONS = (  # of the estimators that are settings of the same name
     "steps_per_batch",
     "held_out",
     "modes",
+    "order_matters",
     "models",
     "max_models",
+    "max_versions",
 )
 
 
@@ -276,6 +278,8 @@ def with_options(estimator: Any, settings: Settings) -> Settings:
         raise ValueError("buffer_size=0 keeps no samples, which only preset='paper' can do")
     if "buffer_size" in options and "begin" not in options:
         options["begin"] = min(settings.begin, options["buffer_size"])
+    if "order_matters" in options:
+        options["order_matters"] = checked_order(options["order_matters"])
     for name in ("l0", "l1"):
         given = getattr(estimator, name)
         if not isinstance(given, dict | None):
@@ -286,3 +290,11 @@ def with_options(estimator: Any, settings: Settings) -> Settings:
         l1=settings.l1.replace(**{**(estimator.l1 or {}), **size}),
         **options,
     )
+
+
+def checked_order(order_matters: Any) -> str:
+    """Return the setting for what an estimator was told of the order of its samples."""
+    for given, setting in (("auto", "auto"), (True, "yes"), (False, "no")):
+        if isinstance(order_matters, type(given)) and order_matters == given:
+            return setting
+    raise ValueError(f'order_matters must be "auto", True or False, got {order_matters!r}')

@@ -127,7 +127,7 @@ class StreamEstimator(BaseEstimator):
 
     @property
     def reports_(self) -> list[Report]:
-        """The verdict on each batch (known, new or mixed) with its p-value.
+        """The verdict on each batch with its p-value, the kind of change, and its reasons.
 
         The last 10,000 reports are kept.
         """

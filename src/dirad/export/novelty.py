@@ -41,7 +41,7 @@ class NoveltyScale(NamedTuple):
     fitted: float  # mean normal score of samples that the model was fitted to
     error_time: float  # autocorrelation time of the errors; 1 for independent samples
     freedom: float | None  # degrees of freedom of the batch test; None for independent samples
-    n_independent: float  # how many independent samples the model has seen
+    n_independent: float  # how many independent samples the calibration is worth
 
     @property
     def ties(self) -> bool:
@@ -80,8 +80,8 @@ def novelty_scale(
         samples=calibration.samples,
         fitted=float(calibration.fitted),
         error_time=float(calibration.memory.errors),
-        freedom=calibration.n_independent - 1.0 if dependent else None,
-        n_independent=float(calibration.n_independent) if dependent else np.inf,
+        freedom=calibration.n_calibrating - 1.0 if dependent else None,
+        n_independent=float(calibration.n_calibrating) if dependent else np.inf,
     )
 
 

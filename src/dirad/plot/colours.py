@@ -25,8 +25,9 @@ WEIGHTS = LinearSegmentedColormap.from_list(
 # For pictures of streams.
 NAVY, QUIET, ACCENT, ALERT = "#1b3a4b", "#8fa3ad", "#1f77b4", "#d1495b"
 TASK_COLOURS = ("#1f77b4", "#e07b00", "#2a9d55", "#8e44ad", "#b5762a")
-VERDICT_COLOURS = {
-    "learning": QUIET, "known": NAVY, "new": ALERT, "mixed": "#e9a23b", "undecided": "#8e6bbf",
+VERDICT_COLOURS = {  # in the order of their lanes
+    "learning": QUIET, "known": NAVY, "back": "#2a86b8", "new": ALERT, "new inputs": ALERT,
+    "shifted inputs": "#c4622d", "new rule": "#8c1d6b", "mixed": "#e9a23b", "undecided": "#8e6bbf",
 }  # fmt: skip
 
 

@@ -134,6 +134,8 @@ class Moment(NamedTuple):
     phase: str
     p: float  # p-value of the batch under the hypothesis that its task is known
     accuracy: float = float("nan")
+    cause: str = ""  # kind of change: "back", "new inputs", "shifted inputs" or "new rule"
+    why: str = ""  # the input that contradicts most, in words
 
     @property
     def task(self) -> int:
@@ -147,6 +149,7 @@ def moments_of(estimator: "PREVALClassifier") -> list[Moment]:
     stable = {one.number: 0 for one in estimator.models_ if one.phase == "stable"}
     stable |= {event.model: event.batch for event in estimator.events_ if event.kind == "stable"}
     n_models = 1 + max(report.model for report in reports)
+    names = getattr(estimator, "feature_names_in_", None)
     return [
         Moment(
             tuple(float(number == report.model) for number in range(n_models)),
@@ -154,6 +157,8 @@ def moments_of(estimator: "PREVALClassifier") -> list[Moment]:
             report.model,
             "stable" if report.batch >= stable.get(report.model, math.inf) else "adapting",
             report.p,
+            cause=report.cause,
+            why="".join(report.reasons(names)[:1]),
         )
         for report in reports
     ]

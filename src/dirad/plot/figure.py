@@ -29,6 +29,11 @@ def panels_in(figure: Figure, ax: Axes | None) -> list[Axes]:
     return cast(list[Axes], list(figure.axes if ax is None else ax.child_axes))
 
 
+def width_within(ax: Axes) -> float:
+    """Return the width of the panels that `stacked` makes in given axes, in inches."""
+    return ax.get_window_extent().width / root(ax).dpi * (1.0 - 2.5 * INDENT)
+
+
 def stacked(
     heights: Sequence[float], size: tuple[float, float], ax: Axes | None, make: Maker
 ) -> list[Axes]:

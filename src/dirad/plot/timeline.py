@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dirad.plot.colours import NAVY, QUIET, VERDICT_COLOURS, task_colour
 from dirad.plot.data import moments_of
-from dirad.plot.figure import Maker, panels_in, root, shown, stacked
+from dirad.plot.figure import Maker, panels_in, root, shown, stacked, width_within
+from dirad.plot.reasons import WIDTH, draw_reasons, height_of, placed_reasons, said
 
 if TYPE_CHECKING:
     from dirad.estimators import PREVALClassifier
@@ -38,12 +39,17 @@ def draw_timeline(
 
     `moments` has one entry per batch, with the attributes of `data.Moment`; `classes` lists the
     classes of each task, None if tasks are not known. Panels from the top: shares of the true
-    tasks; the model that learned each batch, coloured by its main task; the verdict; the p-value
-    of the hypothesis that the task is known; the accuracy before learning, if there is one.
+    tasks; the model that learned each batch, coloured by its main task; the verdict, and at its
+    changes the input that contradicts most; the p-value of the hypothesis that the task is known;
+    the accuracy before learning, if there is one.
     """
     p = np.array([m.p for m in moments], float)
     heights = {"task": 0.5} if classes is not None else {}
-    heights |= {"model": 0.5 + 0.28 * (1 + max(m.model for m in moments)), "verdict": 1.0}
+    lanes = [name for name in VERDICT_COLOURS if name in {said(m) for m in moments}]
+    reasons, left_out = placed_reasons(moments, WIDTH if ax is None else width_within(ax))
+    heights |= {"model": 0.5 + 0.28 * (1 + max(m.model for m in moments))}
+    heights |= {"verdict": 0.2 + 0.2 * max(len(lanes), 3)}
+    heights |= {"why": height_of(reasons)} if reasons else {}
     heights |= {"p": 1.0} if np.isfinite(p).any() else {}
     heights |= {"accuracy": 1.3} if any(m.accuracy == m.accuracy for m in moments) else {}
     size = (9.5, 1.1 + 1.05 * sum(heights.values()))
@@ -53,9 +59,11 @@ def draw_timeline(
         _draw_tasks(at["task"], moments, classes)
     panels[0].set_title(title, loc="left", fontsize=11, pad=6 if classes is not None else 18)
     _draw_models(at["model"], moments, events)
-    _draw_verdicts(at["verdict"], moments)
+    _draw_verdicts(at["verdict"], moments, lanes)
+    if reasons:
+        draw_reasons(at["why"], reasons, left_out)
     if "p" in at:
-        _draw_p_values(at["p"], p, [VERDICT_COLOURS[m.verdict] for m in moments])
+        _draw_p_values(at["p"], p, [VERDICT_COLOURS[said(m)] for m in moments])
     if "accuracy" in at:
         _draw_accuracy(at["accuracy"], moments)
     runs = [run for run in _runs(moments) if run[2] >= 0]
@@ -65,7 +73,7 @@ def draw_timeline(
         axes.tick_params(length=2)
         axes.set_xlim(-0.5, len(moments) - 0.5)
         axes.yaxis.label.set_fontsize(9)
-        if name != "task" and len(changes) < MANY_CHANGES:
+        if name not in ("task", "why") and len(changes) < MANY_CHANGES:
             for change in changes:
                 axes.axvline(change, color=QUIET, lw=0.7, ls=(0, (2, 2)), zorder=0)
     root(panels[0]).align_ylabels(panels)
@@ -113,7 +121,9 @@ def _draw_models(axes: Axes, moments: Sequence[Any], events: Sequence[Any]) -> N
         axes.bar(batches, -LANE * shares, 1.0, bottom, color=colours, lw=0)
         bottom = bottom - LANE * shares
     lanes = max(m.model for m in moments) + 1
-    for kinds, marker in ((("opened",), "^"), (("stable",), "o"), (("removed", "merged"), "X")):
+    marks = {("opened",): "^", ("stable",): "o", ("removed", "merged"): "X"}
+    marks |= {("refined", "returned"): "D"}
+    for kinds, marker in marks.items():
         some = [e for e in events if e.kind in kinds and _lane_of(e) < lanes]
         if some:
             # Events after the last batch are drawn at its end.
@@ -127,7 +137,7 @@ def _draw_models(axes: Axes, moments: Sequence[Any], events: Sequence[Any]) -> N
     adapting = Patch(fc=QUIET, alpha=0.4, label="adapting")
     axes.legend(
         handles=[*axes.get_legend_handles_labels()[0], adapting],
-        loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=4, frameon=False, fontsize=8,
+        loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=5, frameon=False, fontsize=8,
         borderpad=0, handletextpad=0.3, columnspacing=1.2, handlelength=1.0,
     )  # fmt: skip
 
@@ -137,12 +147,12 @@ def _lane_of(event: Any) -> int:
     return event.evidence["model"] if event.kind == "merged" else event.model
 
 
-def _draw_verdicts(axes: Axes, moments: Sequence[Any]) -> None:
-    """Draw a lane per verdict."""
-    lanes = list(VERDICT_COLOURS)
-    for lane, (verdict, colour) in enumerate(VERDICT_COLOURS.items()):
-        batches = [i for i, m in enumerate(moments) if m.verdict == verdict]
+def _draw_verdicts(axes: Axes, moments: Sequence[Any], lanes: Sequence[str]) -> None:
+    """Draw a lane per verdict that there is."""
+    for lane, verdict in enumerate(lanes):
+        batches = [i for i, m in enumerate(moments) if said(m) == verdict]
         width = max(1.0, len(moments) / 300)  # a single batch must be visible
+        colour = VERDICT_COLOURS[verdict]
         axes.broken_barh(
             [(i - width / 2, width) for i in batches], (lane - 0.36, 0.72), color=colour, lw=0
         )

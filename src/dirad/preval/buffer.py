@@ -4,11 +4,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.random import uniform
+from dirad.preval.stretches import EARLY_HOLD_OUT_SHARE, EARLY_SAMPLES, in_stretch
 from dirad.preval.targets import CLASSES, UNLABELLED, is_labelled, missing_targets
 
 RESERVOIR_KEY = 102  # purpose of the random keys
 MIN_SAMPLES_TO_HOLD_OUT = 50  # up to so many samples, all are needed for fitting
-EARLY_SAMPLES, EARLY_HOLD_OUT_SHARE = 200, 0.2  # of the first ones, at least this share is held out
 
 __all__ = ["UNLABELLED", "Buffer"]
 
@@ -19,11 +19,18 @@ class Buffer:
     weight: NDArray[np.float64] | None = None  # (samples,) in training L0; None: all 1
 
     def __init__(
-        self, n_inputs: int, size: int, held_out: float, seed: int, targets: str = CLASSES
+        self,
+        n_inputs: int,
+        size: int,
+        held_out: float,
+        seed: int,
+        targets: str = CLASSES,
+        stretch: float = 0.0,
     ) -> None:
         self.size = size
         self.share = held_out
         self.seed = seed
+        self.stretch = stretch  # longest stretch of samples that is held out; 0: single samples
         self.seen = 0  # samples shown
         self.shown = [0, 0]  # of these, for fitting and held out
         self.X = np.zeros((0, n_inputs))
@@ -48,9 +55,7 @@ class Buffer:
     ) -> None:
         """Add samples, with their numbers in the stream. When full: reservoir sampling."""
         keys = range(self.seen, self.seen + len(X))
-        drawn = np.array([uniform(self.seed, RESERVOIR_KEY, 1, key) for key in keys])
-        early = max(self.share, EARLY_HOLD_OUT_SHARE) if self.share else 0.0
-        out = drawn < np.where(np.array(keys) < EARLY_SAMPLES, early, self.share)
+        out = self._drawn_out(keys)
         new = min(self.size - len(self.X), len(X))
         if self.weight is not None or weight is not None:
             weight = np.ones(len(X)) if weight is None else weight
@@ -75,6 +80,27 @@ class Buffer:
                 if self.weight is not None and weight is not None:
                     self.weight[at] = weight[i]
         self.seen += len(X)
+
+    def _drawn_out(self, keys: range) -> NDArray[np.bool_]:
+        """Draw samples, counted from 0 as they are shown, to be held out."""
+        if self.stretch:
+            return np.array([in_stretch(i, self.seed, self.share, self.stretch) for i in keys])
+        drawn = np.array([uniform(self.seed, RESERVOIR_KEY, 1, key) for key in keys])
+        early = max(self.share, EARLY_HOLD_OUT_SHARE) if self.share else 0.0
+        return drawn < np.where(np.array(keys) < EARLY_SAMPLES, early, self.share)
+
+    def hold_out_stretches(self, length: float) -> bool:
+        """Hold out stretches from now on, and draw again which of the samples here are held out.
+
+        False if that was done before, if nothing is held out, or if some samples are gone already.
+        """
+        if self.stretch or not self.held_out.any() or self.seen > len(self.X):
+            return False
+        self.stretch = length
+        self.drawn_out = self._drawn_out(range(self.seen))
+        n_out = int(np.count_nonzero(self.drawn_out))
+        self.shown = [self.seen - n_out, n_out]
+        return True
 
     def label(self, numbers: NDArray[np.int64], y: NDArray) -> int:
         """Set labels that came late, by number of the sample; return how many samples are here."""

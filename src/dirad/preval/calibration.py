@@ -69,6 +69,7 @@ class Calibration(NamedTuple):
     memory: Memory = Memory()  # of the stream
     n_learned: int = 0  # samples that the model has seen
     residuals: Optional["ResidualCalibration"] = None  # of numbers, in place of wrong labels
+    in_stretches: bool = False  # were stretches held out, which depend on each other within?
 
     @property
     def n_stored(self) -> int:
@@ -122,13 +123,20 @@ class Calibration(NamedTuple):
         share = rows[here] / n
         variance = np.sum(share**2 * (1.0 / rows[here] + 1.0 / self.samples[here]))
         if not self.memory.independent:
-            variance = max(variance, min(self.memory.errors / n, 1.0) + 1.0 / self.n_independent)
+            variance = max(variance, min(self.memory.errors / n, 1.0) + 1.0 / self.n_calibrating)
         return float(np.sqrt(variance))
 
     @property
     def n_independent(self) -> float:
         """How many independent samples those that the model has seen are worth."""
         return self.n_learned / self.memory.inputs
+
+    @property
+    def n_calibrating(self) -> float:
+        """How many independent samples the distribution of scores is worth."""
+        if not self.in_stretches:
+            return self.n_independent
+        return min(self.n_independent, float(self.samples.sum()) / self.memory.errors)
 
     def z(self, scores: ScoreSum) -> float:
         """Return the z statistic of the mean normal score: standard normal for new samples."""
@@ -141,7 +149,7 @@ class Calibration(NamedTuple):
         """
         if self.memory.independent:
             return float(ndtr(-z))
-        freedom = self.n_independent - 1.0
+        freedom = self.n_calibrating - 1.0
         return float(stdtr(freedom, -z)) if freedom >= MIN_DEGREES_OF_FREEDOM else 1.0
 
     def p_value(self, scores: ScoreSum) -> float:
@@ -193,6 +201,8 @@ class Calibration(NamedTuple):
             return 1.0
         size = max(of / self.memory.losses, 1.0)
         worth = min(known_of, known_of / self.n_labelled * self.n_independent)
+        if self.in_stretches:
+            worth = min(worth, max(known_of / self.memory.losses, 1.0))
         share, known_share = count / max(of, 1), known_count / max(known_of, 1.0)
         return fisher_p_value(
             int(share * size), math.ceil(size), math.ceil(known_share * worth), math.ceil(worth)

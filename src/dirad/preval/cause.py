@@ -1,10 +1,23 @@
 """Why a batch is new: what kind of change it shows, and which inputs contradict the model most."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.preval.events import NEW_INPUTS, NEW_RULE, SAME, SHIFTED_INPUTS, InputChange
+from dirad.preval import decide
+from dirad.preval.events import (
+    BACK,
+    KNOWN,
+    MIXED,
+    NEW_INPUTS,
+    NEW_RULE,
+    SHIFTED_INPUTS,
+    Explanation,
+    InputChange,
+)
 from dirad.preval.expert import Expert
+from dirad.preval.judgement import Judgement, answering, judge
 from dirad.preval.refinement import (
     Answered,
     as_answers,
@@ -12,12 +25,65 @@ from dirad.preval.refinement import (
     is_numeric,
     logistic,
 )
+from dirad.preval.switch import Switched
 from dirad.preval.targets import is_labelled
 
 MAX_INPUTS = 5  # that are named
 MIN_SHARE_OF_STRONGEST = 0.1  # of the strongest contradiction, below which an input is not named
 SCALING_SAMPLES = 200  # by which the usual mean and spread of an input were estimated
 UNUSUAL_SHARE = 0.05  # of known samples, which are taken for unusual one by one
+
+
+def explained(
+    decision: decide.Decision | Switched,
+    judgements: Sequence[Judgement],
+    X: NDArray,
+    y: NDArray,
+    latest: int | None,
+) -> Explanation:
+    """Return what a batch is to the models, given the decision on it; `latest` is in use."""
+    match decision:
+        case decide.Known(number, p):
+            return Explanation(KNOWN if number == latest else BACK, number, p, [])
+        case decide.Mixed(models, p):
+            return Explanation(MIXED, decision.largest, p, [], models=numbers_of(models))
+        case Switched(before, after, _, p):
+            return Explanation(MIXED, after, p, [], models=(before, after))
+        case decide.SomeNew(models, novel):
+            found = explained_change(judgements, X, y, novel, latest)
+            if novel.all():
+                return found
+            known = numbers_of(models[~novel])
+            return found._replace(kind=MIXED, cause=found.kind, models=known)
+    raise ValueError("no model is calibrated, so that nothing can be explained")
+
+
+def explained_change(
+    judgements: Sequence[Judgement],
+    X: NDArray,
+    y: NDArray,
+    novel: NDArray[np.bool_],
+    latest: int | None,
+) -> Explanation:
+    """Return how the novel samples of a batch contradict the model in use, or else the closest."""
+    one = next((one for one in judgements if one.model.number == latest), None)
+    if one is None or any(other.verdict.validated for other in judgements):
+        one = max(judgements, key=lambda other: other.verdict.p)
+    model, verdict = answering(one.model), one.verdict
+    X, y = X[novel], y[novel]
+    if verdict.validated:  # the model knows the batch as a whole: only its end is new
+        rate = 1.0 - verdict.limit
+        verdict = judge(one.model, X, y, rate, may_doubt=False).verdict
+    scores = model.evaluate(X)
+    known = one.calibration.known(scores.log_error, scores.group, UNUSUAL_SHARE)
+    kind = kind_of_change(verdict.p_inputs, verdict.p_labels, 1.0 - verdict.limit, known)
+    inputs = contradicting_inputs(model, X, y, rule=kind == NEW_RULE)
+    return Explanation(kind, model.number, one.verdict.p, inputs)
+
+
+def numbers_of(models: NDArray[np.int64]) -> tuple[int, ...]:
+    """Return the models that know samples, each once."""
+    return tuple(np.unique(models).tolist())
 
 
 def kind_of_change(
@@ -28,8 +94,8 @@ def kind_of_change(
     Without labels, inputs are shifted rather than new where most samples are known one by one.
     """
     labelled = p_labels == p_labels
-    if p_inputs >= false_alarms:
-        return NEW_RULE if labelled and p_labels < false_alarms else SAME
+    if labelled and p_labels <= p_inputs >= false_alarms:
+        return NEW_RULE
     agree = p_labels >= false_alarms if labelled else known.mean() > 0.5
     return SHIFTED_INPUTS if agree else NEW_INPUTS
 
@@ -48,7 +114,8 @@ def contradicting_inputs(model: Expert, X: NDArray, y: NDArray, *, rule: bool) -
         widened = widened / np.sqrt(0.5 / n + 0.5 / SCALING_SAMPLES)
         strength = np.maximum(np.maximum(moved, widened), unpredicted(model, X))
     order = np.argsort(-strength, kind="stable")[:MAX_INPUTS]
-    order = order[strength[order] >= MIN_SHARE_OF_STRONGEST * strength.max()]
+    least = max(MIN_SHARE_OF_STRONGEST * strength.max(), np.finfo(float).tiny)
+    order = order[strength[order] >= least]  # none if the labels are of classes never seen
     return [
         InputChange(
             int(j),

@@ -83,7 +83,7 @@ def decide(
         closest = max(judgements, key=lambda one: one.verdict.p).model.number
         return SomeNew(np.full(len(y), closest), np.ones(len(y), bool), p)
     result = split(one_per_group(judgements), y, rate, judgements)
-    if in_use is None or isinstance(result, Mixed):
+    if in_use is None or isinstance(result, Mixed) or settings.order_matters == "no":
         return result
     return unless_a_burst(result, in_use, y, may_wait=may_wait)
 
@@ -145,10 +145,18 @@ def new_tail(judgement: Judgement, y: NDArray, p: float, false_alarms: float) ->
 
 
 def one_per_group(judgements: Sequence[Judgement]) -> list[Judgement]:
-    """Return of models with the same inputs the one whose labels fit best: rules do not mix."""
+    """Return of models with the same inputs the one whose labels fit best: rules do not mix.
+
+    It is the one with the fewest wrong labels: where a part of the batch is new, the p-values of
+    all rules may be 0.
+    """
     best: dict[int, int] = {}
     for i, one in enumerate(judgements):
         j = best.get(one.model.group)
-        if j is None or one.verdict.p_labels > judgements[j].verdict.p_labels:
+        if j is None or _fit_of_labels(one) > _fit_of_labels(judgements[j]):
             best[one.model.group] = i
     return [judgements[i] for i in sorted(best.values())]
+
+
+def _fit_of_labels(one: Judgement) -> tuple[int, float]:
+    return -int(np.count_nonzero(one.label_errors)), one.verdict.p_labels

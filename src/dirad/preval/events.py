@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 LEARNING, KNOWN, MIXED, NEW, UNDECIDED = "learning", "known", "mixed", "new", "undecided"
+BACK = "back"  # a change to a known task that is not the one in use
 NEW_INPUTS, SHIFTED_INPUTS, NEW_RULE = "new inputs", "shifted inputs", "new rule"  # changes
-SAME = "known"  # no change
+CHANGES = (BACK, NEW_INPUTS, SHIFTED_INPUTS, NEW_RULE)
 NO_P_VALUE = float("nan")
 MAX_VERDICTS = 8  # that an event keeps
 MAX_RECORDS = 10_000  # events, and reports, that are kept: the last ones
@@ -36,15 +37,24 @@ class InputChange(NamedTuple):
     found: float
     usual_spread: float  # standard deviation
     found_spread: float
-    strength: float  # of the contradiction, in standard errors
+    # Of the contradiction, in standard errors; of a new rule: by how much the effect of the input
+    # differs, per standard deviation of the input.
+    strength: float
 
-    def text(self, names: Sequence[str] | None = None) -> str:
-        """Return the change in words.
+    def text(self, names: Sequence[str] | None = None, *, rule: bool = False) -> str:
+        """Return the change in words; with `rule`, that of its effect on the target.
 
-        >>> InputChange(2, 0.0, 4.0, 1.0, 1.1, 40.0).text(["a", "b", "load"])
+        The effect is in units of the target, or in log-odds of a class, per unit of the input.
+
+        >>> change = InputChange(2, 0.0, 4.0, 1.0, 1.1, 40.0)
+        >>> change.text(["a", "b", "load"])
         'load: 4 ± 1.1, usually 0 ± 1'
+        >>> change._replace(strength=2.5, usual_spread=10.0).text(rule=True)
+        'input 2: its effect differs by 0.25 per unit'
         """
         name = f"input {self.input}" if names is None else str(names[self.input])
+        if rule:
+            return f"{name}: its effect differs by {self.strength / self.usual_spread:.2g} per unit"
         return (
             f"{name}: {self.found:.3g} ± {self.found_spread:.2g}, "
             f"usually {self.usual:.3g} ± {self.usual_spread:.2g}"
@@ -52,22 +62,55 @@ class InputChange(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What kind of change a batch shows to the model that is closest to knowing it."""
+    """What a batch is to the models: of a known task, or what kind of change it shows, and why."""
 
-    kind: str  # "new inputs", "shifted inputs" (the labels agree), "new rule", "known"
-    model: int
+    # "known"; "back": known by another model than the one in use; "new inputs"; "shifted inputs"
+    # (the labels agree); "new rule"; "mixed": of several tasks, known or new
+    kind: str
+    model: int  # that knows it, or is closest to it
     p: float  # p-value of so unusual a batch of the known task
     inputs: list[InputChange]  # that contradict the model most, the strongest first
+    cause: str = ""  # of a mixed batch: the kind of change that its new samples show
+    models: tuple[int, ...] = ()  # of a mixed batch: the models that know some of its samples
 
     def as_evidence(self) -> dict[str, Any]:
         """Return what an event keeps of it."""
-        return {"cause": self.kind, "inputs": [list(one) for one in self.inputs]}
+        return {"cause": self.cause or self.kind, "inputs": [list(one) for one in self.inputs]}
 
     def text(self, names: Sequence[str] | None = None) -> str:
         """Return the explanation in words."""
-        if not self.inputs:
-            return self.kind
-        return f"{self.kind} ({'; '.join(one.text(names) for one in self.inputs)})"
+        said = words(self.kind, self.model, self.cause, self.models)
+        return with_reasons(said, reasons(self.cause or self.kind, self.inputs, names))
+
+
+def words(kind: str, model: int, cause: str = "", models: Sequence[int] = ()) -> str:
+    """Return in words what was said of a batch.
+
+    >>> words(KNOWN, 2), words(KNOWN, 2, BACK), words(NEW, 3, NEW_RULE)
+    ('known: 2', 'back to 2', 'new rule')
+    >>> words(MIXED, 3, SHIFTED_INPUTS, [0]), words(MIXED, 1, models=[0, 1])
+    ('mixed: 0 and shifted inputs', 'mixed: 0 and 1')
+    """
+    if kind == BACK or (kind == KNOWN and cause == BACK):
+        return f"back to {model}"
+    if kind == KNOWN:
+        return f"known: {model}"
+    if kind == MIXED:
+        parts = [*map(str, models), *([cause] if cause else [])]
+        return f"mixed: {', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else kind
+    return cause or kind
+
+
+def reasons(
+    cause: str, inputs: Sequence[InputChange], names: Sequence[str] | None = None
+) -> list[str]:
+    """Return in words how inputs contradict, the strongest first."""
+    return [one.text(names, rule=cause == NEW_RULE) for one in inputs]
+
+
+def with_reasons(said: str, why: Sequence[str]) -> str:
+    """Add the reasons in brackets, where there are any."""
+    return f"{said} ({'; '.join(why)})" if why else said
 
 
 @dataclass(frozen=True)
@@ -75,7 +118,9 @@ class ModelEvent:
     """Something that happened to a model, and why."""
 
     batch: int  # batches seen before it
-    kind: str  # "opened", "L0 stable", "stable", "chosen", "merged", "removed"
+    # "opened", "L0 stable", "stable", "chosen", "merged", "removed"; "refined": a correction was
+    # kept as a version; "returned": an earlier version answers again
+    kind: str
     model: int
     evidence: dict[str, Any] = field(default_factory=dict)
 
@@ -86,8 +131,8 @@ class ModelEvent:
         """Return the event in words, with the names of inputs if they are given."""
         why = self.evidence.get("reason", self.evidence.get("cause"))
         if "inputs" in self.evidence:
-            first = InputChange(*self.evidence["inputs"][0]).text(names)
-            why = f"{why}; {first}"
+            changes = [InputChange(*one) for one in self.evidence["inputs"][:1]]
+            why = "; ".join([str(why), *reasons(str(why), changes, names)])
         return f"batch {self.batch}: model {self.model} {self.kind}" + (f" ({why})" if why else "")
 
 
@@ -95,7 +140,7 @@ Event = ModelEvent  # the former name, for one version
 
 
 class Report(NamedTuple):
-    """What the system says of one batch."""
+    """What the system says of one batch, and why."""
 
     batch: int
     # known; new; mixed: partly known; undecided: unusual from somewhere on, so that the next batch
@@ -103,10 +148,31 @@ class Report(NamedTuple):
     kind: str
     model: int  # that took it, or most of it
     p: float = NO_P_VALUE  # p-value of so unusual a batch of a known task
+    # What has changed: "back": known by another model than the batch before; "new inputs";
+    # "shifted inputs" (the labels agree); "new rule"; "": nothing, or it is not known
+    cause: str = ""
+    inputs: tuple[InputChange, ...] = ()  # that contradict most where something is new
+    models: tuple[int, ...] = ()  # of a mixed batch: the models that know some of its samples
+    version: int = 0  # of the model; 0: the model as it was learned
 
     def __str__(self) -> str:
-        text = {KNOWN: f"known: {self.model}", NEW: "new", MIXED: "mixed"}.get(self.kind, self.kind)
+        text = self._replace(inputs=()).text()
         return text if self.p != self.p else f"{text} (p = {self.p:.2g})"
+
+    @property
+    def verdict(self) -> str:
+        """The kind in one word: the kind of change if there is one, and no mixture."""
+        return self.kind if self.kind == MIXED else self.cause or self.kind
+
+    def text(self, names: Sequence[str] | None = None) -> str:
+        """Return the verdict and its reasons in words, with the names of inputs if given."""
+        said = words(self.kind, self.model, self.cause, self.models)
+        said += f", version {self.version}" if self.version else ""
+        return with_reasons(said, self.reasons(names))
+
+    def reasons(self, names: Sequence[str] | None = None) -> list[str]:
+        """Return in words how inputs contradict, the strongest first."""
+        return reasons(self.cause, self.inputs, names)
 
 
 @dataclass
@@ -125,7 +191,11 @@ class Journal:
 
     def report(self, kind: str, model: int, p: float = NO_P_VALUE) -> None:
         """Record what was said of a batch, and count it."""
-        self.reports.append(Report(self.batches, kind, model, p))
+        self.add(Report(self.batches, kind, model, p))
+
+    def add(self, report: Report) -> None:
+        """Record the report on a batch, and count it."""
+        self.reports.append(report)
         del self.reports[:-MAX_RECORDS]
         self.batches += 1
 

@@ -39,6 +39,7 @@ from dirad.preval.validation import (
     largest_difference,
     prediction_error,
 )
+from dirad.preval.versions import Version
 from dirad.program import OUTPUTS, SCORE, Program
 
 GROWING_L0, GROWING_L1, PHASE_STABLE = "L0", "L1", "stable"  # phases of a model
@@ -182,6 +183,7 @@ class Expert:
     group: int  # models of one group know the same inputs and give different answers
     inherited: int  # parameters of L0 that belong to the model that this one is built on
     base: "Expert | None" = None  # that model (models="shared")
+    versions: tuple[Version, ...] = ()  # corrections of its answers that were good for long
 
     phase = PHASE_STABLE
     is_calibrated = True
@@ -283,6 +285,7 @@ class Expert:
         total = self.network.n_parameters + 2 * stats + 2
         total += 2 * self.network.n_inputs - self.inherited + len(self.evaluator.evidence_weights)
         total += self.evaluator.predictor.n_parameters + self.calibration.n_stored
+        total += sum(one.weights.size for one in self.versions)
         if self.l1 is not None and self.l1.clusters is not None:
             total += self.l1.clusters.n
         return total

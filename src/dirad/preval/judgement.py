@@ -11,8 +11,9 @@ from dirad.preval.dependence import autocorrelation_time
 from dirad.preval.events import Verdict
 from dirad.preval.expert import PHASE_STABLE, Expert, Scores
 from dirad.preval.learner import Learner
-from dirad.preval.refinement import Refinement
+from dirad.preval.refinement import Refinement, corrected_scores
 from dirad.preval.targets import class_codes, is_labelled, missing_targets
+from dirad.preval.task_memory import memory_with
 
 Model = Learner | Expert
 
@@ -27,6 +28,7 @@ class Judgement(NamedTuple):
     calibration: Calibration  # by which wrong answers are tested
     outputs: NDArray[np.float64] = np.zeros((0, 0))  # of the model, without a refinement
     in_doubt: bool = False  # is it unusual unless samples of the task depend on each other?
+    version: int | None = None  # of the model, that knows the batch; None: the one in use
 
     @property
     def score_sum(self) -> ScoreSum:
@@ -68,13 +70,38 @@ def judge(
     if is_long:
         calibration = with_memory_of(calibration, scores)
     result = tested(model, calibration, scores, wrong, y, rate)
+    may_doubt = may_doubt and settings.order_matters != "no"
     if may_doubt and isinstance(model, Learner) and not result.verdict.validated:
-        memory = model.memory_with(X[n_learned:], y[n_learned:], undecided)
+        next_X, next_y = X[n_learned:], y[n_learned:]
+        memory = memory_with(model.buffer, calibration.memory, next_X, next_y, undecided)
         if memory != calibration.memory:
             result = tested(model, calibration._replace(memory=memory), scores, wrong, y, rate)
             in_doubt = calibration.memory.independent or result.verdict.validated
             result = result._replace(in_doubt=in_doubt)
+    if settings.max_versions and labelled.any() and not result.verdict.validated:
+        result = by_another_version(result, X, y, own, rate)
     return result._replace(outputs=own.outputs)
+
+
+def by_another_version(
+    judgement: Judgement, X: NDArray, y: NDArray, own: Scores, rate: float
+) -> Judgement:
+    """Return the judgement by the version of the model that knows a batch best, if one does.
+
+    Versions answer differently for the same inputs, so that only labels tell which of them it is.
+    """
+    model, expert = judgement.model, answering(judgement.model)
+    others = [(0, own)] if judgement.scores is not own else []
+    others += [
+        (one.number, corrected_scores(expert, X, own, one.weights)) for one in expert.versions
+    ]
+    found = []
+    for number, scores in others:
+        wrong = model.label_errors(scores.label, class_codes(y))
+        one = tested(model, judgement.calibration, scores, wrong, y, rate)
+        if one.verdict.validated:
+            found.append(one._replace(version=number))
+    return max(found, key=lambda one: one.verdict.p, default=judgement)
 
 
 def with_memory_of(calibration: Calibration, scores: Scores) -> Calibration:
@@ -122,7 +149,7 @@ def p_of_labels(
     """Return the p-value of the labels in a batch: of the wrong classes, or of the residuals."""
     labelled = is_labelled(y)
     if calibration.residuals is not None:
-        residuals = calibration.residuals.for_stream(calibration.memory, calibration.n_learned)
+        residuals = calibration.residuals.for_stream(calibration)
         return residuals.p_value(y[labelled] - scores.outputs[labelled, 0])
     return calibration.p_labels(class_codes(y)[labelled], wrong[labelled])
 

@@ -5,7 +5,6 @@ samples come in, L1 is fitted again to all that are there: the learner answers, 
 by this `interim` expert, which is as a finished one is, but for the samples still to come.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,34 +16,28 @@ from dirad.history import History
 from dirad.inference import respond
 from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT, UNLABELLED, Buffer
 from dirad.preval.calibration import MIN_CLASS_SHARE, Calibration, calibrate, label_errors_by_class
-from dirad.preval.dependence import (
-    Memory,
-    autocorrelation_time,
-    largest_step,
-    trend_time,
-    without_class_means,
-)
+from dirad.preval.dependence import autocorrelation_time, trend_time, without_class_means
 from dirad.preval.exact_l1 import fit_exact_l1
 from dirad.preval.expert import GROWING_L0, Evaluator, Expert, Scores, model_text
 from dirad.preval.input_units import CommonInputUnits, InputScaling, fit_scaling
 from dirad.preval.l0 import L0Training, new_l0
 from dirad.preval.linear_predictor import LinearInputPredictor
-from dirad.preval.posterior import MIN_PROBABILITY, ClassNLL, fit_evidence_weights, l0_class_nll
+from dirad.preval.posterior import ClassNLL, fit_evidence_weights, l0_class_nll
 from dirad.preval.predictor import Predictor, fit_state_scaling
 from dirad.preval.residuals import (
     ResidualCalibration,
     calibrate_residuals,
-    log_magnitudes,
 )
 from dirad.preval.settings import Settings
+from dirad.preval.stretches import LONGEST, length_for
 from dirad.preval.targets import NUMBERS, class_codes, fit_target_scaling, is_labelled
+from dirad.preval.task_memory import memory_of
 from dirad.preval.validation import ErrorStats, error_stats, prediction_error
 
 STEPS_AT_ONCE = 1000  # of training, when a model is finished at once
 MIN_HELD_OUT = 20  # samples without which a learner is not calibrated
 FITTED_SCORE_SAMPLES = 300  # fitted samples whose mean score is computed
 ERROR_STATS_SAMPLES = 300  # held-out samples by which errors of single nodes are judged
-SIGNIFICANCE_OF_DOUBT = 0.01  # of autocorrelations, from which an alarm is doubted
 REFIT_FACTOR = 2.0  # times as many samples, for which L1 is fitted again,
 LARGEST_REFIT_FACTOR = 3.0  # also while L0 is trained: when that is done, L1 is fitted anyway
 SMALLEST_REFIT_FACTOR = 1.25  # while there are few samples, to which a fit takes little time
@@ -214,12 +207,32 @@ class Learner:
         return [*self.base.l1.states.earlier, self.base.l1]
 
     def _expert(self, threads: int) -> Expert:
-        """Return an expert of the samples at hand, calibrated on those that are held out."""
+        """Return an expert of the samples at hand, calibrated on those that are held out.
+
+        When their order is first seen to matter, stretches are held out instead of single samples,
+        and L0 is trained again on the others.
+        """
+        expert = self._fitted_expert(threads)
+        memory = expert.calibration.memory
+        if memory.independent or not self.buffer.hold_out_stretches(length_for(memory.inputs)):
+            return expert
+        steps, stable = self.l0.adaptation.state.step, self.l0.adaptation.stable
+        self._restart_l0()
+        while self._teaching.any() and not self.l0.adaptation.stable:
+            left = steps - self.l0.adaptation.state.step
+            if left <= 0 and not stable:
+                break
+            self._advance_l0(STEPS_AT_ONCE if stable else left)
+        return self._fitted_expert(threads)
+
+    def _fitted_expert(self, threads: int) -> Expert:
+        """Return an expert of the samples that are not held out, calibrated on those that are."""
         if not self.l0.classes:
             self._fit_scaling()  # without labels, training L0 has not done it
         network = self.network.copy()  # L0 may go on growing
         centred = without_class_means(self.buffer.X, class_codes(self.buffer.y))
-        memory = autocorrelation_time(centred)
+        ordered = self.settings.order_matters != "no"
+        memory = autocorrelation_time(centred) if ordered else 1.0
         predictor = self._fitted_predictor(network, threads, memory)
         held_out = self.buffer.X[self.buffer.calibration_mask]
         evaluator = self._evaluator(network, predictor)
@@ -237,8 +250,11 @@ class Learner:
         n_groups = max(len(self.l0.classes), 1)
         calibration = calibrate(scores.log_error, scores.group, n_groups, counts)
         drift = trend_time(centred, tau=memory) if memory > 1.0 else 1.0
+        times = memory_of(self.buffer, evaluator, max(memory, drift))
         calibration = calibration._replace(
-            memory=self._memory(evaluator, max(memory, drift)), n_learned=len(self.buffer)
+            memory=times,
+            n_learned=len(self.buffer),
+            in_stretches=self.buffer.stretch > 0,
         )
         if self.buffer.held_out.any():
             calibration = calibration._replace(
@@ -264,60 +280,6 @@ class Learner:
         y = self.buffer.y[self.buffer.held_out]
         known = is_labelled(y)
         return calibrate_residuals(y[known] - scores.outputs[known, 0], scaling.spread)
-
-    def _memory(self, evaluator: Evaluator, inputs: float) -> Memory:
-        """Return the autocorrelation times of a task, given that of its inputs."""
-        if inputs <= 1.0:
-            return Memory()
-        scores = evaluator.evaluate(self.buffer.X)
-        return Memory(
-            inputs,
-            autocorrelation_time(scores.log_error[:, None]),
-            autocorrelation_time(self._losses(scores, evaluator.classes)),
-        )
-
-    def _losses(self, scores: Scores, classes: Sequence[int]) -> NDArray[np.float64]:
-        """Return what L0 loses by each labelled sample, in time order: (samples, losses).
-
-        It is −ln of the probability of the right class, or the residual and ln of its size.
-        """
-        scaling, known = self.l0.target_scaling, self.buffer.labelled
-        if scaling is not None:
-            residuals = self.buffer.y[known] - scores.outputs[known, 0]
-            logs = log_magnitudes(residuals, scaling.spread)
-            return np.column_stack([logs, residuals / scaling.spread])
-        known = np.isin(self.buffer.y, classes)
-        if not known.any():
-            return np.zeros((0, 1))
-        column = {code: i for i, code in enumerate(classes)}
-        columns = [column[code] for code in self.buffer.y[known].tolist()]
-        chance = scores.outputs[known, columns]
-        return -np.log(np.maximum(chance, MIN_PROBABILITY))[:, None]
-
-    def memory_with(
-        self, X: NDArray, y: NDArray, undecided: tuple[NDArray, NDArray] | None = None
-    ) -> Memory:
-        """Return the autocorrelation times of the task if X, which comes next, belongs to it.
-
-        A step between the samples at hand and X does not count: it would show another task. With a
-        batch in between that is undecided, that step may lie anywhere in it: the samples after the
-        step belong to X. Were the batch centred as a whole, its step would only be moved.
-        """
-        parts = [(self.buffer.X, class_codes(self.buffer.y))]
-        if undecided is not None:
-            between, codes = undecided[0], class_codes(undecided[1])
-            at = largest_step(without_class_means(between, codes))
-            parts.append((between[:at], codes[:at]))
-            X, y = np.concatenate([between[at:], X]), np.concatenate([codes[at:], class_codes(y)])
-        parts.append((X, class_codes(y)))
-        centred = [without_class_means(*part) for part in parts]
-        steps = np.cumsum([len(X) for X, _ in parts])[:-1].tolist()
-        tau = autocorrelation_time(np.concatenate(centred), steps, SIGNIFICANCE_OF_DOUBT)
-        tau = max(tau, *(trend_time(part) for part in centred))
-        known = self.calibration.memory
-        if known.independent:
-            return Memory(tau, tau, tau)
-        return known._replace(inputs=max(known.inputs, tau))
 
     def _fitted_score(self, evaluator: Evaluator, calibration: Calibration) -> float:
         """Return the mean normal score of samples that were fitted; at most 0."""
@@ -481,6 +443,8 @@ def new_learner(
     """Return a learner that has seen nothing yet."""
     l0 = new_l0(settings, seed, n_inputs, None if base is None else base.network)
     scaling = InputScaling(np.zeros(n_inputs), np.ones(n_inputs))
+    stretch = LONGEST if settings.order_matters == "yes" else 0.0
+    share, size = settings.held_out, settings.buffer_size
     return Learner(
         number=number,
         settings=settings,
@@ -488,7 +452,7 @@ def new_learner(
         units=units,
         group=number,
         base=base,
-        buffer=Buffer(n_inputs, settings.buffer_size, settings.held_out, seed, settings.targets),
+        buffer=Buffer(n_inputs, size, share, seed, settings.targets, stretch),
         scaling=scaling if base is None else base.evaluator.scaling,
         l0=l0,
         inherited=l0.network.n_parameters,

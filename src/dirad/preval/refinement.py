@@ -18,6 +18,7 @@ from dirad.core.blas import one_blas_thread
 from dirad.preval.expert import Expert, Scores
 from dirad.preval.posterior import MIN_PROBABILITY
 from dirad.preval.targets import class_codes, is_labelled
+from dirad.preval.versions import MIN_BATCHES, is_better, with_one_more
 
 WINDOWS = (600, 3000)  # last labelled samples that corrections are fitted to
 RIDGE = 1.0  # added to the sum of squares of each weight's feature
@@ -49,28 +50,84 @@ class Refinement:
     y: NDArray[np.float64]  # (samples,) column of the class, or the number
     answers: NDArray[np.float64]  # (samples, outputs) of the model: log-probabilities, or numbers
     weights: NDArray[np.float64]  # (windows, features, outputs)
-    losses: tuple[float, ...]  # in recent batches: of the model, then of each correction
+    # In recent batches: of the model, then of each correction, then of each version of the model.
+    losses: tuple[float, ...]
+    version: int = 0  # of the model, from which corrections start; 0: the model as it is
+    origin: NDArray[np.float64] | None = None  # the weights of that version
+    better_for: int = 0  # batches for which the slow correction was better than all versions
 
     @property
     def best(self) -> int:
         """Which correction answered recent batches best; -1: the model as it is did."""
         return int(np.argmin(self.losses)) - 1
 
+    def best_version(self, model: Expert) -> int:
+        """Return the number of the version that answers, or that the best correction is of."""
+        if self.best < len(WINDOWS):
+            return 0 if self.best < 0 else self.version
+        return model.versions[self.best - len(WINDOWS)].number
+
+    def corrections(self, model: Expert) -> list[NDArray[np.float64]]:
+        """Return the weights of all corrections, and of the versions of the model."""
+        return [*self.weights, *(one.weights for one in model.versions)]
+
     def outputs(
         self, model: Expert, X: NDArray, own: NDArray, correction: int
     ) -> NDArray[np.float64]:
         """Return the outputs for samples by one correction, given the model's own."""
-        answers = as_answers(model, own)
-        result = answers + features(model, X, answers) @ self.weights[correction]
-        return result if is_numeric(model) else softmax(result, axis=1)
+        return corrected(model, X, own, self.corrections(model)[correction])
 
     def scores(self, model: Expert, X: NDArray, own: Scores) -> Scores:
         """Return the scores of samples with the best outputs and labels, given the model's own."""
         if self.model != model.number or self.best < 0 or self.classes != tuple(model.classes):
             return own
-        outputs = self.outputs(model, X, own.outputs, self.best)
-        label = np.array(self.classes)[outputs.argmax(axis=1)]
-        return own._replace(outputs=outputs, label=label)
+        return corrected_scores(model, X, own, self.corrections(model)[self.best])
+
+
+def corrected(model: Expert, X: NDArray, own: NDArray, weights: NDArray) -> NDArray[np.float64]:
+    """Return the outputs for samples by a correction, given the model's own."""
+    answers = as_answers(model, own)
+    result = answers + features(model, X, answers) @ weights
+    return result if is_numeric(model) else softmax(result, axis=1)
+
+
+def corrected_scores(model: Expert, X: NDArray, own: Scores, weights: NDArray) -> Scores:
+    """Return the scores of samples with corrected outputs and labels, given the model's own."""
+    outputs = corrected(model, X, own.outputs, weights)
+    label = np.array(model.classes)[outputs.argmax(axis=1)]
+    return own._replace(outputs=outputs, label=label)
+
+
+def from_version(model: Expert, n_inputs: int, number: int) -> Refinement:
+    """Return a refinement without samples, whose corrections start from a version of the model."""
+    origin = next((one.weights for one in model.versions if one.number == number), None)
+    n_outputs = len(model.classes)
+    n_features = 1 + n_inputs + n_outputs
+    start = np.zeros((n_features, n_outputs)) if origin is None else origin
+    return Refinement(
+        model.number,
+        tuple(model.classes),
+        -1,
+        np.zeros((0, n_inputs)),
+        np.zeros(0),
+        np.zeros((0, n_outputs)),
+        np.array([start] * len(WINDOWS)),
+        (0.0,) * (1 + len(WINDOWS) + len(model.versions)),
+        number,
+        origin,
+    )
+
+
+def with_version(known: Refinement, model: Expert) -> tuple[Refinement, Expert]:
+    """Keep the slow correction as a version of its model; corrections start from it."""
+    versions = with_one_more(model.versions, known.weights[-1], model.settings.max_versions)
+    first = 1 + len(WINDOWS)
+    before = known.losses[first:][len(model.versions) + 1 - len(versions) :]
+    losses = (*known.losses[:first], *before, known.losses[first - 1])
+    model = replace(model, versions=versions)
+    number, origin = versions[-1]
+    known = replace(known, losses=losses, version=number, origin=origin, better_for=0)
+    return known, model
 
 
 def is_numeric(model: Expert) -> bool:
@@ -119,10 +176,17 @@ def compared(known: Refinement, model: Expert, batch: Answered) -> Refinement | 
     X, targets, own = fitting_samples(model, batch)
     if not len(X):
         return known
-    corrected = [known.outputs(model, X, own, i) for i in range(len(known.weights))]
-    new = [loss(model, targets, outputs) for outputs in (own, *corrected)]
+    others = [corrected(model, X, own, weights) for weights in known.corrections(model)]
+    new = [loss(model, targets, outputs) for outputs in (own, *others)]
     losses = tuple(DECAY * a + b for a, b in zip(known.losses, new, strict=True))
-    return replace(known, losses=losses)
+    slow, kept = losses[len(WINDOWS)], min(losses[0], *losses[1 + len(WINDOWS) :], np.inf)
+    better = is_better(slow, kept, len(X), numeric=is_numeric(model))
+    return replace(known, losses=losses, better_for=known.better_for + 1 if better else 0)
+
+
+def is_worth_keeping(known: Refinement) -> bool:
+    """Was the slow correction better than all versions of the model for long?"""
+    return known.better_for >= MIN_BATCHES and len(known.X) >= max(WINDOWS)
 
 
 def refined(
@@ -147,22 +211,26 @@ def refined(
         X, targets = np.concatenate([known.X, X]), np.concatenate([known.y, targets])
         answers = np.concatenate([before, answers])
         weights, losses = known.weights, known.losses
+        origin, rest = known.origin, (known.version, known.origin, known.better_for)
         due = n_inputs <= MANY_INPUTS or n_batches % BATCHES_BETWEEN_FITS == 0
         due = due or known.fit != fit or is_clearly_better(known, model, len(batch.X))
     else:
         weights = np.zeros((len(WINDOWS), 1 + n_inputs + n_outputs, n_outputs))
-        losses, due = (0.0,) * (1 + len(WINDOWS)), True
+        losses, due = (0.0,) * (1 + len(WINDOWS) + len(model.versions)), True
+        origin, rest = None, (0, None, 0)
     X, targets, answers = (part[-max(WINDOWS) :] for part in (X, targets, answers))
     if len(X) and due:
         Z = features(model, X, answers)
         solve = least_squares if is_numeric(model) else logistic
+        before = answers if origin is None else answers + Z @ origin
+        first = 0.0 if origin is None else origin
         weights = np.array(
             [
-                solve(Z[-n:], targets[-n:], answers[-n:], start)
+                first + solve(Z[-n:], targets[-n:], before[-n:], start - first)
                 for n, start in zip(WINDOWS, weights, strict=True)
             ]
         )
-    return Refinement(model.number, classes, fit, X, targets, answers, weights, losses)
+    return Refinement(model.number, classes, fit, X, targets, answers, weights, losses, *rest)
 
 
 def is_clearly_better(known: Refinement, model: Expert, batch_size: int) -> bool:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.preval.calibration import Calibration, calibrate, sidak
-from dirad.preval.dependence import Memory
 
 MIN_RESIDUAL = 1e-6  # in spreads of the targets: no model claims to know them better
 MIN_TESTED_AGAINST = 20  # held-out residuals; with fewer, nothing is unusual
@@ -33,15 +32,19 @@ class ResidualCalibration(NamedTuple):
         """Numbers kept."""
         return 1 + self.magnitude.n_stored + self.signed.n_stored + len(self.sizes)
 
-    def for_stream(self, memory: Memory, n_learned: int) -> "ResidualCalibration":
+    def for_stream(self, known: Calibration) -> "ResidualCalibration":
         """Return the calibration for a stream whose samples depend on those before them.
 
-        `n_learned` is the number of samples that the model has seen.
+        `known` is the calibration of the model, with its autocorrelation times.
         """
-        own = memory._replace(errors=memory.losses)  # residuals are tested in place of errors
+        own = known.memory._replace(errors=known.memory.losses)  # tested in place of errors
+        of_stream = {
+            "memory": own,
+            "n_learned": known.n_learned,
+            "in_stretches": known.in_stretches,
+        }
         return self._replace(
-            magnitude=self.magnitude._replace(memory=own, n_learned=n_learned),
-            signed=self.signed._replace(memory=own, n_learned=n_learned),
+            magnitude=self.magnitude._replace(**of_stream), signed=self.signed._replace(**of_stream)
         )
 
     def log_magnitudes(self, residuals: NDArray) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ CHOICES = {
     "false_alarms_per": ("batch", "stream"),
     "error": ("squared", "absolute"),
     "models": ("separate", "shared"),
+    "order_matters": ("auto", "yes", "no"),
     "prediction": ("sparse", "linear", "mean"),
     "score": ("squared", "modes", "conflicts"),
     "targets": (CLASSES, NUMBERS),
@@ -53,9 +54,11 @@ class Settings:
     begin: int = 0  # samples of a new task that are collected before training
     steps_per_batch: int = 1  # steps after each batch
     held_out: float = 0.0  # share for calibration; of the first 200 samples at least a fifth
+    order_matters: str = "auto"  # do samples depend on those before? "auto": found from the data
     too_few: int = 0  # fewer samples than this make no model when the stream ends
     models: str = "separate"  # or "shared": a new one grows on top of the frozen earlier ones
     max_models: int = 0  # beyond it, the model unused for longest is removed; 0: no limit
+    max_versions: int = 0  # most corrections of a model that are kept as versions; 0: none
     merge_after: int = 0  # two models that both know this many samples are merged; 0: never
 
     def __post_init__(self) -> None:
@@ -132,6 +135,7 @@ PRESETS: dict[str, Settings] = {
         held_out=0.1,
         too_few=100,
         max_models=100,
+        max_versions=8,
         merge_after=1000,
     ),
 }

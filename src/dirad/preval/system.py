@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dirad.core.random import bits
 from dirad.preval import answers, decide, events, refinement
 from dirad.preval.answers import Answers, Evaluated
-from dirad.preval.cause import UNUSUAL_SHARE, contradicting_inputs, kind_of_change
+from dirad.preval.cause import explained, explained_change, numbers_of
 from dirad.preval.dependence import MAX_BATCHES
 from dirad.preval.duplicates import (
     Agreement,
@@ -193,7 +193,7 @@ class System:
             self._join_rival(batch, judgements)
         if self._settle(decision):
             judgements, decision = self._judge_and_decide(batch)
-        self.journal.report(*self._apply(decision, judgements, batch))
+        self.journal.add(self._apply(decision, judgements, batch))
         if isinstance(decision, decide.Known):
             self._merge_duplicates(judgements)
         self._keep_recent(batch, before)
@@ -208,6 +208,33 @@ class System:
         if isinstance(model, Learner):
             return model.interim, 2 * model.n_fitted + model.has_stable_l0
         return model, -1
+
+    def _version(self, number: int) -> int:
+        """Return the version of a model that answers; 0: the model as it was learned."""
+        model, known = self._in_use()[0], self.refinement
+        if known is None or model is None or number != known.model or number != model.number:
+            return 0
+        return known.best_version(model)
+
+    def _return_to(self, number: int, version: int, batch: Batch) -> None:
+        """Let an earlier version of a model answer, which knows a batch better than the last."""
+        model = answering(self.model(number))
+        fresh = refinement.from_version(model, self.n_inputs, version)
+        answered = Answered(batch.X, batch.y, model.evaluate(batch.X).outputs)
+        self.refinement = refinement.compared(fresh, model, answered)
+        self.journal.record("returned", number, {"reason": f"to version {version}"})
+
+    def _keep_version(self, model: Expert) -> None:
+        """Keep the slow correction of a finished model as a version, if it was better for long."""
+        known = self.refinement
+        if known is None or model not in self.models or not self.settings.max_versions:
+            return
+        if not refinement.is_worth_keeping(known):
+            return
+        self.refinement, kept = refinement.with_version(known, model)
+        self.models[self.models.index(model)] = kept
+        reason = f"version {kept.versions[-1].number}"
+        self.journal.record("refined", model.number, {"reason": reason})
 
     def _compare_refinement(self, batch: Batch, outputs: Outputs) -> None:
         """Compare the refinement with its model on a batch that neither has seen."""
@@ -251,6 +278,7 @@ class System:
             answered = Answered(batch.X, batch.y, own)
             before = self.journal.batches - 1
             self.refinement = refinement.refined(self.refinement, model, answered, fit, before)
+            self._keep_version(model)
 
     def _judge_and_decide(
         self, batch: Batch, *, may_wait: bool = True
@@ -374,70 +402,72 @@ class System:
 
     def _apply(
         self, decision: decide.Decision | Switched, judgements: list[Judgement], batch: Batch
-    ) -> tuple[str, int, float]:
-        """Give a batch to its models; return what is to be reported: kind, model, p-value."""
+    ) -> Report:
+        """Give a batch to its models; return what is to be reported."""
         verdicts = [one.verdict for one in judgements]
-        everything = np.arange(len(batch.X))
+        everything, now = np.arange(len(batch.X)), self.journal.batches
         match decision:
             case decide.NoneCalibrated():
                 model = self.adapting or self.open_model()
                 self._give(model.number, batch, everything)
-                return events.LEARNING, model.number, events.NO_P_VALUE
+                return Report(now, events.LEARNING, model.number)
             case decide.Known(number, p):
+                version = next(
+                    (one.version for one in judgements if one.model.number == number), None
+                )
+                changed = number != self.latest or version is not None
                 self._mark_used(number, verdicts)
+                if version is not None:
+                    self._return_to(number, version, batch)
                 self._give(number, batch, everything)
-                return events.KNOWN, number, p
+                cause = events.BACK if changed else ""
+                return Report(now, events.KNOWN, number, p, cause, version=self._version(number))
             case decide.Undecided(number, p):
                 self.undecided = batch
-                return events.UNDECIDED, number, p
+                return Report(now, events.UNDECIDED, number, p)
             case decide.Mixed(models, p):
                 self._mark_used(decision.largest, verdicts)
                 self._share_out(models, everything, batch)
-                return events.MIXED, decision.largest, p
+                known = numbers_of(models)
+                return Report(now, events.MIXED, decision.largest, p, models=known)
             case Switched(before, after, at, p):
                 self._mark_used(after, verdicts)
                 self._give(before, batch, everything[:at])
                 self._give(after, batch, everything[at:])
-                self.last_used[before] = self.journal.batches - 1  # it did not take the last sample
-                return events.MIXED, after, p
-            case decide.SomeNew(models, novel, p):
-                # Residuals contradict all rules of a group alike: the one that was not asked to
-                # split the batch, though calibrated, must not learn it.
-                numbers = self.settings.targets == NUMBERS
-                asked = judgements if numbers else decide.one_per_group(judgements)
-                judges = [one.model for one in asked]
-                young = next((m for m in self.learners if m not in judges), None)
-                why = self._explain(judgements, batch, novel)
-                evidence = events.closest_verdicts(verdicts) | why.as_evidence()
-                number = (young or self.open_model(evidence)).number
-                self._mark_used(number, verdicts)
-                self._share_out(models, np.flatnonzero(~novel), batch)
-                self._give(number, batch, np.flatnonzero(novel))
-                return events.NEW if novel.all() else events.MIXED, number, p
+                self.last_used[before] = now - 1  # it did not take the last sample
+                return Report(now, events.MIXED, after, p, models=(before, after))
+            case decide.SomeNew():
+                return self._apply_new(decision, judgements, batch)
+
+    def _apply_new(
+        self, decision: decide.SomeNew, judgements: list[Judgement], batch: Batch
+    ) -> Report:
+        """Give the novel samples of a batch to a new model, or to one that is not calibrated."""
+        models, novel, p = decision
+        verdicts = [one.verdict for one in judgements]
+        # Residuals contradict all rules of a group alike: the one that was not asked to split the
+        # batch, though calibrated, must not learn it.
+        numbers = self.settings.targets == NUMBERS
+        asked = judgements if numbers else decide.one_per_group(judgements)
+        judges = [one.model for one in asked]
+        young = next((m for m in self.learners if m not in judges), None)
+        why = explained_change(judgements, batch.X, batch.y, novel, self.latest)
+        evidence = events.closest_verdicts(verdicts) | why.as_evidence()
+        number = (young or self.open_model(evidence)).number
+        self._mark_used(number, verdicts)
+        self._share_out(models, np.flatnonzero(~novel), batch)
+        self._give(number, batch, np.flatnonzero(novel))
+        kind = events.NEW if novel.all() else events.MIXED
+        known = numbers_of(models[~novel])
+        now = self.journal.batches
+        return Report(now, kind, number, p, why.kind, tuple(why.inputs), known)
 
     def explain(self, X: NDArray, y: NDArray) -> Explanation:
         """Return what kind of change a batch shows, and which inputs contradict most."""
         self._require_calibrated()
         batch = Batch(X, y, self.journal.samples)  # by itself: what came before it is no part of it
-        judgements, _ = self._decide_with([], batch, self.false_alarms, may_wait=False)
-        return self._explain(judgements, batch, np.ones(len(X), bool))
-
-    def _explain(
-        self, judgements: list[Judgement], batch: Batch, novel: NDArray[np.bool_]
-    ) -> Explanation:
-        """Return what kind of change a batch shows to the model in use, or else to the closest."""
-        one = next((one for one in judgements if one.model.number == self.latest), None)
-        if one is None or any(other.verdict.validated for other in judgements):
-            one = max(judgements, key=lambda other: other.verdict.p)
-        model, verdict = answering(one.model), one.verdict
-        scores = model.evaluate(batch.X)
-        known = one.calibration.known(scores.log_error, scores.group, UNUSUAL_SHARE)
-        kind = events.SAME
-        if not verdict.validated:
-            kind = kind_of_change(verdict.p_inputs, verdict.p_labels, self.false_alarms, known)
-        rule = kind == events.NEW_RULE
-        inputs = contradicting_inputs(model, batch.X[novel], batch.y[novel], rule=rule)
-        return Explanation(kind, model.number, verdict.p, inputs)
+        judgements, decision = self._decide_with([], batch, self.false_alarms, may_wait=False)
+        return explained(decision, judgements, X, y, self.latest)
 
     def _share_out(
         self, models: NDArray[np.int64], chosen: NDArray[np.int64], batch: Batch

@@ -172,12 +172,14 @@ class Answers:
 
     def timeline(self) -> list[dict[str, Any]]:
         """Return the runs of batches with the same verdict and model, oldest first."""
+        names = self.specification.encoder.feature_names
         runs: list[dict[str, Any]] = []
         for report in self.system.journal.reports:
-            if runs and (runs[-1]["kind"], runs[-1]["model"]) == (report.kind, report.model):
+            run = _run(report, names)
+            if runs and all(runs[-1][key] == run[key] for key in ("kind", "cause", "model")):
                 runs[-1]["last"] = report.batch
             else:
-                runs.append(_run(report))
+                runs.append(run)
         return runs[-MAX_RUNS:]
 
     def _interval(self, X: NDArray[np.float64], coverage: float) -> list[list[float | None]]:
@@ -213,10 +215,12 @@ def unknown(rows: int) -> dict[str, list[Any]]:
     return {"models": [None] * rows, "known": [None] * rows}
 
 
-def _run(report: Report) -> dict[str, Any]:
+def _run(report: Report, names: Sequence[str]) -> dict[str, Any]:
     return {
         "first": report.batch,
         "last": report.batch,
         "kind": report.kind,
+        "cause": report.cause,
         "model": int(report.model),
+        "text": report.text(names),
     }

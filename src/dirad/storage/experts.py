@@ -243,6 +243,7 @@ CALIBRATION = Object(
         "memory": Object(Memory, {"inputs": Real(), "errors": Real(), "losses": Real()}),
         "n_learned": COUNT,
         "residuals": Maybe(Later(lambda: RESIDUALS)),
+        "in_stretches": Flag(),
     },
     check_calibration,
 )

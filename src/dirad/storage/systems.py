@@ -1,6 +1,5 @@
 """Systems of models in a model file, with all that learning needs to go on."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,16 +11,6 @@ from dirad.preval.buffer import Buffer
 from dirad.preval.calibration import ScoreSum
 from dirad.preval.choice import ContinualSystem
 from dirad.preval.duplicates import Agreement
-from dirad.preval.events import (
-    KNOWN,
-    LEARNING,
-    MIXED,
-    NEW,
-    UNDECIDED,
-    Journal,
-    ModelEvent,
-    Report,
-)
 from dirad.preval.expert import Expert
 from dirad.preval.l0 import L0Training
 from dirad.preval.learner import Learner
@@ -32,7 +21,8 @@ from dirad.preval.refinement import WINDOWS, Refinement
 from dirad.preval.settings import Settings
 from dirad.preval.system import Batch, System
 from dirad.preval.targets import NUMBER_CLASS, NUMBERS, TargetScaling
-from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Plain, Real, Text
+from dirad.preval.versions import Version
+from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Real
 from dirad.storage.composites import (
     Dictionary,
     Later,
@@ -56,6 +46,7 @@ from dirad.storage.experts import (
     TARGET_SCALING,
     UNITS,
 )
+from dirad.storage.journal import JOURNAL
 from dirad.storage.networks import ADAPTATION, HISTORY, INT, REAL, SHARED_NETWORK, must
 
 # ------------------------------------------------------------------ our models
@@ -102,6 +93,7 @@ BUFFER = Object(
     {
         "size": COUNT,
         "share": Real(),
+        "stretch": Real(),
         "seed": COUNT,
         "seen": COUNT,
         "shown": List(COUNT),
@@ -189,6 +181,7 @@ def check_learner(model: Learner) -> None:
          "its interim expert has other inputs")  # fmt: skip
 
 
+VERSION = Object(Version, {"number": COUNT, "weights": Array(REAL, "features", "outputs")})
 EXPERT: Shared = Shared(
     Object(
         Expert,
@@ -201,6 +194,7 @@ EXPERT: Shared = Shared(
             "group": COUNT,
             "inherited": COUNT,
             "base": Maybe(Later(lambda: EXPERT)),
+            "versions": List(VERSION, tuple),
         },
         check_expert,
     )
@@ -268,57 +262,6 @@ PAPER_LEARNER = Object(
 )
 
 
-# ------------------------------------------------------------------ the journal
-
-EVENT = Object(ModelEvent, {"batch": COUNT, "kind": Text(), "model": COUNT, "evidence": Plain()})
-
-
-class Events(Codec):
-    """What happened to the models: as one array of text, since headers must stay short."""
-
-    events = List(EVENT)
-
-    def pack(self, value: Sequence[ModelEvent], store: ArrayStore, path: str) -> str:
-        text = json.dumps(self.events.pack(value, store, path), allow_nan=False)
-        return store.put(path, np.frombuffer(text.encode(), np.uint8))
-
-    def unpack(self, packed: Any, store: ArrayStore, path: str) -> list[ModelEvent]:
-        if isinstance(packed, str):
-            text = Array(np.uint8, "n").unpack(packed, store, path).tobytes()
-            packed = json.loads(text)
-        return self.events.unpack(packed, store, path)  # older files have them in the header
-
-
-class Reports(Codec):
-    """What was said of every batch, as arrays."""
-
-    WORDS = (LEARNING, KNOWN, MIXED, NEW, UNDECIDED)
-
-    def pack(self, value: Sequence[Report], store: ArrayStore, path: str) -> dict:
-        numbers = [(one.batch, self.WORDS.index(one.kind), one.model) for one in value]
-        table = np.array(numbers, INT).reshape(len(value), 3)
-        return {
-            "said": store.put(f"{path}/said", table),
-            "p": store.put(f"{path}/p", np.array([one.p for one in value], REAL)),
-        }
-
-    def unpack(self, packed: Any, store: ArrayStore, path: str) -> list[Report]:
-        must(isinstance(packed, dict) and set(packed) == {"said", "p"}, f"{path}: no reports")
-        said = Array(INT, "n", 3).unpack(packed["said"], store, f"{path}/said")
-        p_values = Array(REAL, "n", finite=False).unpack(packed["p"], store, f"{path}/p")
-        must(len(said) == len(p_values), f"{path}: some reports have no p-value")
-        kinds = said[:, 1]
-        must(((kinds >= 0) & (kinds < len(self.WORDS))).all(), f"{path}: no such report")
-        return [
-            Report(batch, self.WORDS[kind], model, p)
-            for (batch, kind, model), p in zip(said.tolist(), p_values.tolist(), strict=True)
-        ]
-
-
-JOURNAL = Object(
-    Journal, {"events": Events(), "reports": Reports(), "batches": COUNT, "samples": COUNT}
-)
-
 # ------------------------------------------------------------------ systems
 
 
@@ -332,6 +275,9 @@ def check_system(system: ContinualSystem) -> None:
     if refinement is not None:
         must(refinement.X.shape[1] == system.n_inputs, "a refinement has other inputs")
         must(max(refinement.classes) < system.n_classes, "a refinement has an unknown class")
+        one = next((m for m in system.models if m.number == refinement.model), None)
+        n_versions = len(getattr(one, "versions", ()))
+        must(len(refinement.losses) == 1 + len(WINDOWS) + n_versions, "it has other versions")
     for model in system.models:
         must(model.network.n_inputs == system.n_inputs, f"model {model.number} has other inputs")
         must(max(model.classes, default=-1) < system.n_classes, "a model has an unknown class")
@@ -366,7 +312,9 @@ def check_refinement(one: Refinement) -> None:
     n_features = 1 + one.X.shape[1] + outputs
     must(one.weights.shape[1] == n_features, "a refinement has other features")
     must(one.weights.shape[2] == one.answers.shape[1] == outputs, "it has other outputs")
-    must(len(one.losses) == 1 + len(WINDOWS), "a refinement has no losses")
+    must(len(one.losses) >= 1 + len(WINDOWS), "a refinement has no losses")
+    fits = one.origin is None or one.origin.shape == one.weights.shape[1:]
+    must(fits, "a refinement starts from other features")
     must(np.isfinite(one.weights).all(), "a weight of a refinement is not finite")
 
 
@@ -381,6 +329,9 @@ REFINEMENT = Object(
         "answers": Array(REAL, "samples", "outputs"),
         "weights": Array(REAL, len(WINDOWS), "features", "outputs"),
         "losses": List(Real(), tuple),
+        "version": COUNT,
+        "origin": Maybe(Array(REAL, "features", "outputs")),
+        "better_for": COUNT,
     },
     check_refinement,
 )

@@ -30,6 +30,7 @@ def upgraded(description: Tree) -> Tree:
         description = _changed(description, _say_targets_are_classes)
     if description["version"] < 8:
         description = _changed(description, _say_samples_count_alike)
+        description = _changed(description, _say_there_are_no_stretches_and_no_versions)
     return description
 
 
@@ -50,6 +51,20 @@ def _say_samples_count_alike(new: Tree) -> None:
         new |= {"columns": None, "weight": None}
     if "drawn_out" in new or set(new) == {"X", "y", "first"}:  # a buffer; a batch
         new["weight"] = None
+
+
+def _say_there_are_no_stretches_and_no_versions(new: Tree) -> None:
+    """Say of a part of PREVAL that single samples were held out, and no correction was kept."""
+    if "T_CP" in new and "T_conf" in new:  # settings
+        new |= {"order_matters": "auto", "max_versions": 8 if new["buffer_size"] else 0}
+    if "drawn_out" in new and "shown" in new:  # a buffer
+        new["stretch"] = 0.0
+    if "quantiles" in new and "label_errors" in new:  # a calibration
+        new["in_stretches"] = False
+    if "evaluator" in new and "calibration" in new:  # an expert
+        new["versions"] = []
+    if "losses" in new and "answers" in new:  # a refinement
+        new |= {"version": 0, "origin": None, "better_for": 0}
 
 
 def _say_targets_are_classes(new: Tree) -> None:

@@ -24,6 +24,8 @@ class Moment:
     phase: str  # of that model afterwards; empty if it is gone
     p: float  # probability of such a batch if it were known; NaN if none was computed
     models: int  # that the learner has afterwards
+    cause: str = ""  # kind of change: "back", "new inputs", "shifted inputs" or "new rule"
+    why: str = ""  # the input that contradicts most, in words
 
     @property
     def task(self) -> int:
@@ -80,6 +82,8 @@ def predict_and_learn(
         next((model.phase for model in learner.models if model.number == said.model), ""),
         said.p,
         len(learner.models),
+        said.cause,
+        "".join(said.reasons()[:1]),
     )
 
 

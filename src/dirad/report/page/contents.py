@@ -21,7 +21,13 @@ from dirad.report.page.samples import (
     states_data,
     view_data,
 )
-from dirad.report.page.stream import event_rows, matrix_table, routing_table, timeline_data
+from dirad.report.page.stream import (
+    change_rows,
+    event_rows,
+    matrix_table,
+    routing_table,
+    timeline_data,
+)
 
 if TYPE_CHECKING:
     from dirad.preval.choice import AnyModel
@@ -152,7 +158,7 @@ def contents(
         "models": networks,
         "pixel": PIXEL,
         "samples": samples,
-        "timeline": timeline_data(estimator) if continual else None,
+        "timeline": timeline_data(estimator, subjects[0].inputs) if continual else None,
         "scatter": _scatter(estimator, given),
         "responses": None
         if X is None
@@ -163,7 +169,8 @@ def contents(
         "parts": parts,
         "encoded": given.is_encoded,
         "tables": tables(estimator, given),
-        "events": event_rows(estimator) if continual else [],
+        "events": event_rows(estimator, subjects[0].inputs) if continual else [],
+        "changes": change_rows(estimator, subjects[0].inputs) if continual else [],
     }
     return written, drawn
 

@@ -7,34 +7,56 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dirad.plot.data import moments_of, routing
-from dirad.preval.events import InputChange
+from dirad.preval.events import MIXED, NEW, InputChange, reasons
 from dirad.report.page.numbers import short
 
 if TYPE_CHECKING:
     from dirad.estimators import PREVALClassifier
 
 MAX_CHANGES = 3  # of inputs, that the page names
+MAX_ROWS = 1000  # of a table of changes
 
 
-def timeline_data(estimator: "PREVALClassifier") -> dict[str, Any] | None:
-    """Return the model, verdict and p-value of each batch, and all events."""
+def timeline_data(
+    estimator: "PREVALClassifier", names: Sequence[str] | None = None
+) -> dict[str, Any] | None:
+    """Return the model, verdict and p-value of each batch, the reasons, and all events.
+
+    `names` are those of the inputs.
+    """
     if not estimator.reports_:
         return None
-    moments = moments_of(estimator)
+    moments, reports = moments_of(estimator), estimator.reports_
+    said = [(i, one.reasons(names)[:MAX_CHANGES]) for i, one in enumerate(reports)]
     return {
         "model": [m.model for m in moments],
-        "verdict": [m.verdict for m in moments],
+        "verdict": [one.verdict for one in reports],
+        "why": {i: "; ".join(found) for i, found in said if found},
         "stable": [int(m.phase == "stable") for m in moments],
         "p": short(np.array([m.p for m in moments]), 3),
         "events": [[event.batch, event.kind, event.model] for event in estimator.events_],
     }
 
 
-def event_rows(estimator: "PREVALClassifier") -> list[dict[str, Any]]:
-    """Return the events as rows of a table."""
-    from dirad.estimators.columns import network_input_names
+def change_rows(
+    estimator: "PREVALClassifier", names: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the batches in which something changed, as rows of a table; the last ones of many."""
+    changed = [one for one in estimator.reports_ if one.cause or one.kind in (MIXED, NEW)]
+    return [
+        {
+            "batch": one.batch,
+            "verdict": one._replace(inputs=()).text(),
+            "why": "; ".join(one.reasons(names)[:MAX_CHANGES]),
+        }
+        for one in changed[-MAX_ROWS:]
+    ]
 
-    names = network_input_names(estimator)
+
+def event_rows(
+    estimator: "PREVALClassifier", names: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the events as rows of a table."""
     return [
         {
             "batch": event.batch,
@@ -52,8 +74,9 @@ def _why(evidence: dict[str, Any], names: Sequence[str] | None) -> str:
         pairs = zip(evidence["model"], evidence["p"], strict=True)
         parts = [f"model {model}: p = {p:.2g}" for model, p in pairs]
         if "cause" in evidence:
-            changes = [InputChange(*one).text(names) for one in evidence["inputs"][:MAX_CHANGES]]
-            parts = [evidence["cause"], *changes, *parts]
+            changes = [InputChange(*one) for one in evidence["inputs"][:MAX_CHANGES]]
+            cause = evidence["cause"]
+            parts = [cause, *reasons(cause, changes, names), *parts]
         return "; ".join(parts)
     if "value" in evidence:
         rows = zip(evidence["model"], evidence["value"], evidence["limit"], strict=True)

@@ -121,11 +121,12 @@ function runs(keys) {
   return found;
 }
 
-const VERDICTS = ["known", "mixed", "new", "undecided", "learning"];
-const MARKS = { opened: "▲", stable: "●", removed: "✕", merged: "✕" };
+const VERDICTS = ["learning", "known", "back", "new", "new inputs", "shifted inputs", "new rule", "mixed", "undecided"];
+const verdictPaint = (name) => `var(--${name.replace(" ", "-")})`;
+const MARKS = { opened: "▲", stable: "●", removed: "✕", merged: "✕", refined: "◆", returned: "◇" };
 
 /** Draw the stream of a continual learner: a lane per model, then verdict and p-value of each batch. */
-function drawTimeline(place, { model, verdict, stable, p, events }) {
+function drawTimeline(place, { model, verdict, why, stable, p, events }) {
   const lanes = Math.max(...model) + 1, n = model.length;
   const width = Math.max(place.clientWidth, 260), lane = 22;
   const x = (batch) => LEFT + (width - LEFT - RIGHT) * batch / n;
@@ -152,7 +153,7 @@ function drawTimeline(place, { model, verdict, stable, p, events }) {
   }
   root.append(label(LEFT - 5, verdictTop + 12, "verdict", "end"));
   for (const [first, last, name] of runs(verdict))
-    block(first, last, verdictTop, 16, `var(--${name})`, 1, `batches ${first} to ${last}: ${name}`);
+    block(first, last, verdictTop, 16, verdictPaint(name), 1, `batches ${first} to ${last}: ${name}${why[first] ? `; ${why[first]}` : ""}`);
   drawPValues(root, { p, verdict, x, top: pTop, bottom: end, width });
   root.append(label(LEFT, end + 15, "0"), label(width - RIGHT, end + 15, `${n} batches`, "end"));
   place.replaceChildren(root);
@@ -168,7 +169,7 @@ function drawPValues(root, { p, verdict, x, top, bottom, width }) {
       label(LEFT - 5, y(value) + 4, text, "end"));
   p.forEach((value, i) => {
     if (value !== null)
-      root.append(shape("circle", { cx: x(i + 0.5), cy: y(value), r: 2.5, fill: `var(--${verdict[i]})` }));
+      root.append(shape("circle", { cx: x(i + 0.5), cy: y(value), r: 2.5, fill: verdictPaint(verdict[i]) }));
   });
 }
 

@@ -62,7 +62,7 @@ function drawLegends() {
   const square = (paint, opacity) => shape("svg", { width: 12, height: 12 }, shape("rect", { width: 12, height: 12, fill: paint, opacity }));
   byId("timeline-legend").replaceChildren(
     key(square("var(--accent)", 1), "stable model"), key(square("var(--accent)", 0.4), "adapting model"), key("▲ ", "model opened"), key("● ", "model becomes stable"),
-    ...VERDICTS.map((name) => key(square(`var(--${name})`, 1), name)));
+    ...VERDICTS.filter((name) => data.timeline.verdict.includes(name)).map((name) => key(square(verdictPaint(name), 1), name)));
 }
 
 function drawOnce() {

@@ -4,8 +4,11 @@
 const LEFT = 68, RIGHT = 12, MODEL_PAINTS = 8, MOST_LANES = 12;
 const VERDICTS = {
   known: "of a known task", learning: "no model can tell yet", undecided: "unusual; the next batch tells",
-  mixed: "partly known", new: "new",
+  mixed: "partly known", new: "new", back: "of a known task, another than before",
+  "new inputs": "never seen", "shifted inputs": "the labels agree", "new rule": "known inputs, other labels",
 };
+const verdictOf = (run) => (run.kind === "mixed" ? run.kind : run.cause || run.kind);
+const verdictPaint = (name) => `var(--${name.replace(" ", "-")})`;
 
 const modelPaint = (model) => `var(--model-${model % MODEL_PAINTS})`;
 const label = (x, y, text, anchor = "start") => shape("text", { x, y, "text-anchor": anchor }, text);
@@ -67,8 +70,8 @@ function drawTimeline(place, runs, alarms) {
   models.forEach((model, i) => root.append(label(LEFT - 6, i * lane + 16, `model ${model}`, "end")));
   for (const run of runs) {
     const i = models.indexOf(run.model);
-    if (i >= 0) root.append(titled("rect", { ...across(run), y: i * lane + 4, height: 15, fill: modelPaint(run.model), class: "run" }, `${span(run)}: model ${run.model}, ${run.kind}`));
-    root.append(titled("rect", { ...across(run), y: verdictTop, height: 12, fill: `var(--${run.kind})`, class: "verdict" }, `${span(run)}: ${run.kind}`));
+    if (i >= 0) root.append(titled("rect", { ...across(run), y: i * lane + 4, height: 15, fill: modelPaint(run.model), class: "run" }, `${span(run)}: model ${run.model}, ${run.text}`));
+    root.append(titled("rect", { ...across(run), y: verdictTop, height: 12, fill: verdictPaint(verdictOf(run)), class: "verdict" }, `${span(run)}: ${run.text}`));
   }
   root.append(label(LEFT - 6, verdictTop + 10, "verdict", "end"));
   for (const alarm of alarms.filter((one) => one.batch >= first)) root.append(titled("path", {
@@ -82,8 +85,8 @@ function drawTimeline(place, runs, alarms) {
 function drawVerdictLegend(place, runs, alarms) {
   const square = (paint) => shape("svg", { width: 12, height: 12, viewBox: "0 0 12 12" }, shape("rect", { width: 12, height: 12, fill: paint }));
   const triangle = shape("svg", { width: 12, height: 12, viewBox: "0 0 12 12" }, shape("path", { d: "M6 2l-5 8h10z", fill: "var(--alert)" }));
-  const kinds = Object.keys(VERDICTS).filter((kind) => runs.some((run) => run.kind === kind));
+  const kinds = Object.keys(VERDICTS).filter((kind) => runs.some((run) => verdictOf(run) === kind));
   place.replaceChildren(
-    ...kinds.map((kind) => element("span", {}, square(`var(--${kind})`), `${kind}: ${VERDICTS[kind]}`.replace("new: new", "new"))),
+    ...kinds.map((kind) => element("span", {}, square(verdictPaint(kind)), `${kind}: ${VERDICTS[kind]}`.replace("new: new", "new"))),
     ...(alarms.length ? [element("span", {}, triangle, "alarm: a new model was opened")] : []));
 }

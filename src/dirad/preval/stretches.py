@@ -1,0 +1,43 @@
+"""Which samples are held out where their order matters: stretches, not single samples.
+
+A single sample held out among neighbours that it resembles says little about samples to come: what
+was fitted to the neighbours fits it too.
+"""
+
+from dirad.core.random import uniform
+
+STRETCHES_KEY = 102, 2  # purpose and step of the random keys
+EARLY_SAMPLES, EARLY_HOLD_OUT_SHARE = 200, 0.2  # of the first ones, at least this share is held out
+MIN_STRETCHES = 4  # among the first samples, and as many again whenever their number has doubled
+LONGEST = 1000  # samples
+TIMES_MEMORY = 2.0  # autocorrelation times that a stretch lasts
+
+
+def length_for(tau: float) -> float:
+    """Return how long stretches should be, given the autocorrelation time of the inputs."""
+    return min(TIMES_MEMORY * tau, float(LONGEST))
+
+
+def in_stretch(number: int, seed: int, share: float, length: float) -> bool:
+    """Is a sample held out, counted from 0 in the order of its task?
+
+    Time is divided into periods of equal length; each holds one stretch, at a random place. While
+    there are few samples, stretches are shorter than `length`, so that there are several.
+
+    >>> held = [in_stretch(i, 0, 0.1, 20.0) for i in range(3000)]
+    >>> sum(held[:200]), sum(held[200:])
+    (40, 280)
+    """
+    if not share:
+        return False
+    first, size = 0, EARLY_SAMPLES
+    while number >= first + size:
+        first, size = first + size, first + size
+    if not first:
+        share = max(share, EARLY_HOLD_OUT_SHARE)
+    length = max(min(length, share * size / MIN_STRETCHES), 1.0)
+    period = length / share
+    which = int((number - first) / period)
+    begin = first + which * period
+    begin += float(uniform(seed, *STRETCHES_KEY, first + which)) * (period - length)
+    return begin <= number + 0.5 < begin + length
