@@ -18,7 +18,6 @@ from dirad.core.compilation import are_kernels_loaded
 from dirad.core.mean_squares import mean_squares
 from dirad.core.network import MODULATORY, OUTPUT, Network, output_units
 from dirad.program import (
-    LEAST_SUM,
     OUTPUTS,
     Block,
     Pooling,
@@ -30,20 +29,45 @@ from dirad.program import (
     entries_of,
     pruned,
 )
+from dirad.single_sample import SingleSample
+from dirad.transfers import pooled, transfer
 
 CACHED_NUMBERS = 2**18  # values of a chunk of samples that fit into the processor's cache
 LEAST_CHUNK, LARGEST_CHUNK = 64, 1024  # samples
 CHUNK_OF_KERNEL = 256  # whose inputs stay in the cache
-LEAST_FOR_KERNEL = 8  # samples; for fewer, products with sparse matrices take no longer
+LEAST_FOR_KERNEL = 8  # samples; for two to seven, products with sparse matrices take no longer
 WORTH_LOADING = 10**9  # products that take longer without Numba than it takes to load
 
 
 @np.errstate(over="ignore", invalid="ignore")  # extreme inputs give infinite values: no warning
 def evaluate(program: Program, X: NDArray) -> dict[str, NDArray[np.float64]]:
     """Return each result for every row of X: (samples, values of the result)."""
+    found = _of_one(program, X[0])[None] if len(X) == 1 else _of_many(program, X)
+    begin, result = 0, {}
+    for name, end in zip(program.results, program.result_numbers[1], strict=True):
+        result[name] = found[:, begin:end]
+        begin = end
+    return result
+
+
+def _of_one(program: Program, x: NDArray) -> NDArray[np.float64]:
+    """Return all results for one sample."""
+    kernels = are_kernels_loaded()
+    known = program.prepared.setdefault(kernels, [])
+    try:  # of several threads each has its own
+        single = known.pop()
+    except IndexError:
+        single = SingleSample(program, kernels=kernels)
+    found = single(x)
+    known.append(single)
+    return found
+
+
+def _of_many(program: Program, X: NDArray) -> NDArray[np.float64]:
+    """Return all results for every row of X: (samples, values of all results)."""
     fused = _is_worth_a_kernel(program, len(X))
     n_values = program.n_values
-    numbers, ends = program.result_numbers
+    numbers = program.result_numbers[0]
     found = np.empty((len(X), len(numbers)))
     chunk = min(max(CACHED_NUMBERS // max(n_values, 1), LEAST_CHUNK), LARGEST_CHUNK)
     chunk = CHUNK_OF_KERNEL if fused else chunk
@@ -55,10 +79,7 @@ def evaluate(program: Program, X: NDArray) -> dict[str, NDArray[np.float64]]:
         for group in program.groups:
             _evaluate_group(group, values, fused=fused)
         found[begin : begin + chunk] = values[numbers].T
-    return {
-        name: found[:, end - len(own) : end]
-        for (name, own), end in zip(program.results.items(), ends, strict=True)
-    }
+    return found
 
 
 def _is_worth_a_kernel(program: Program, n_samples: int) -> bool:
@@ -79,83 +100,37 @@ def _evaluate_group(group: StepGroup, values: NDArray, *, fused: bool) -> None:
         n = len(group.steps)
         runs = values[step.start : step.start + n * step.taken]
         runs = runs.reshape(n, step.taken, values.shape[1])
-        values[first : first + group.width] = _pooled(step, runs).reshape(-1, values.shape[1])
+        values[first : first + group.width] = pooled(step, runs).reshape(-1, values.shape[1])
         return
     end = first + group.width
     if fused and group.is_mean_of_squares:
-        means = group.steps[1]
-        assert isinstance(means, Block)
-        mean_squares(step.first, means.first, values[:first], values[end - means.width : end])
+        mean_squares(group.squared_sums, values[:first], values[end - group.steps[1].width : end])
         return
     for own, matrices in zip(group.steps, group.matrices, strict=True):
         assert isinstance(own, Block)
-        values[first : first + own.width] = _computed(own, matrices, values[:first])
+        _compute(own, matrices, values[:first], values[first : first + own.width])
         first += own.width
 
 
-def _computed(step: Block, matrices: list[csr_array], before: NDArray) -> NDArray[np.float64]:
-    """Return the values of a block: (rows, samples). No formula overflows for large sums."""
-    products = [
-        _products(sums, matrix, before) for sums, matrix in zip(step.sums, matrices, strict=True)
-    ]
-    for values, sums in zip(products, step.sums, strict=True):
-        values += sums.bias[:, None]
-    z, *more = products
-    c = step.constant[:, None]
-    match step.transfer:
-        case Transfer.LOGISTIC:
-            z = 0.5 * np.tanh(0.5 * z) + 0.5
-        case Transfer.MODULATED:  # σ₁(m) = 4 / (1 + e^(−c·m)) − 1 = 2 · tanh(c·m/2) + 1
-            z *= 2.0 * np.tanh((0.5 * c) * more[0]) + 1.0
-        case Transfer.CLIPPED:
-            z = np.clip(z, -c, c)
-        case Transfer.LOGARITHM:
-            z = np.log(np.maximum(z, c))
-        case Transfer.SQUARE:
-            z *= z
-        case Transfer.EXCEEDS:
-            z = (np.abs(z) > c).astype(np.float64)
-        case Transfer.FILLED:
-            z = np.where(np.isnan(z), c, z)
-        case Transfer.MISSING:
-            z = np.isnan(z).astype(np.float64)
-        case Transfer.EQUALS:
-            z = (z == c).astype(np.float64)
-    return z
+def _compute(step: Block, matrices: list[csr_array], before: NDArray, z: NDArray) -> None:
+    """Write the values of a block: z (rows, samples). No formula overflows for large sums."""
+    _add_up(step.first, matrices[0], before, z)
+    more = []
+    if step.second is not None:
+        more.append(np.empty(z.shape))
+        _add_up(step.second, matrices[1], before, more[0])
+    bent = transfer(step.transfer)
+    if bent is not None:
+        bent(step.constant[:, None], z, *more)
 
 
-def _products(sums: Sums, matrix: csr_array, before: NDArray) -> NDArray[np.float64]:
-    """Return weighted sums of values, without biases: (rows, samples)."""
+def _add_up(sums: Sums, matrix: csr_array, before: NDArray, z: NDArray) -> None:
+    """Write weighted sums of values: z (rows, samples)."""
     if sums.is_scaling:
-        return before[sums.source] * sums.weight[:, None]
-    if before.shape[1] == 1:  # a product with a vector takes half as long
-        return (matrix @ before[:, 0])[:, None]
-    return matrix @ before
-
-
-def _pooled(step: Pooling, runs: NDArray) -> NDArray[np.float64]:
-    """Return what is computed from runs of values: (runs, values, samples)."""
-    if step.transfer == Transfer.SOFTMAX:
-        powers = np.exp(runs - runs.max(axis=1, keepdims=True))
-        return powers / _sum_of_run(powers)
-    if step.transfer == Transfer.SHARE:
-        return runs / np.maximum(_sum_of_run(runs), LEAST_SUM)
-    least = runs.min(axis=1, keepdims=True)
-    mean = _sum_of_run((least / runs) ** step.constant) / runs.shape[1]
-    return least * mean ** (-1.0 / step.constant)
-
-
-def _sum_of_run(runs: NDArray) -> NDArray[np.float64]:
-    """Return the sums of (runs, values, samples) over the values, added from first to last.
-
-    The order in which np.sum adds depends on the number of samples.
-    """
-    if runs.shape[2] < LEAST_FOR_KERNEL:
-        return np.cumsum(runs, axis=1)[:, -1:]
-    total = runs[:, :1].copy()
-    for i in range(1, runs.shape[1]):
-        total += runs[:, i : i + 1]
-    return total
+        np.multiply(before[sums.source], sums.weight[:, None], out=z)
+    else:
+        z[:] = matrix @ before
+    z += sums.bias[:, None]
 
 
 def respond(network: Network, X: NDArray) -> NDArray[np.float64]:

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+
+from dirad.core.mean_squares import BundledSums, SquaredSums, bundled, squared_sums
 
 LEAST_SUM = 1e-300  # the smallest sum that a share is taken of
 OUTPUTS, SCORE = "outputs", "score"  # names of results
@@ -187,6 +189,9 @@ class Program:
     steps: tuple[Step, ...]
     results: dict[str, NDArray[np.int64]]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("n_inputs", "steps", "results")}
+
     @property
     def outputs(self) -> list[int]:
         """The values that are the model's answer."""
@@ -217,6 +222,11 @@ class Program:
         return numbers, np.cumsum([len(own) for own in self.results.values()]).tolist()
 
     @cached_property
+    def prepared(self) -> dict[bool, list[Any]]:
+        """Evaluations of single samples that are not in use: without kernels, and with them."""
+        return {}
+
+    @cached_property
     def groups(self) -> list["StepGroup"]:
         """The steps, those together that are evaluated at once."""
         return list(grouped(self))
@@ -235,7 +245,7 @@ class Program:
         """The transfers that occur."""
         return {step.transfer for step in self.steps}
 
-    @property
+    @cached_property
     def n_values(self) -> int:
         """The number of inputs and computed values."""
         return self.n_inputs + sum(step.width for step in self.steps)
@@ -267,6 +277,19 @@ class StepGroup:
     def is_mean_of_squares(self) -> bool:
         """Does it compute squares, and the means of these?"""
         return isinstance(self.steps[0], Block) and len(self.steps) == 2
+
+    @cached_property
+    def squared_sums(self) -> SquaredSums:
+        """What a kernel reads, where it computes squares and the means of these."""
+        squares, means = self.steps
+        assert isinstance(squares, Block)
+        assert isinstance(means, Block)
+        return squared_sums(squares.first, means.first)
+
+    @cached_property
+    def bundled_sums(self) -> BundledSums:
+        """The same for a single sample."""
+        return bundled(self.squared_sums)
 
     @property
     def n_squared_entries(self) -> int:

@@ -5,25 +5,132 @@ are thousands of sums per sample. Written to memory and read again, they would t
 long as the arithmetic.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.compilation import exact_kernel
 
+SIDE_BY_SIDE = 4  # sums that are computed together for a single sample: the kernel has four
 
-def mean_squares(sums: Any, means: Any, values: NDArray, result: NDArray) -> None:
-    """Write means of squared sums of values: result (means, samples), from values (any, samples).
 
-    `sums` and `means` are weighted sums as in `dirad.program`: those of the values, and those of
-    the squares, whose rows take one square after the other. The result has the same bits as that of
-    products with sparse matrices.
+class SquaredSums(NamedTuple):
+    """Sums and the means of their squares, as the kernel for many samples reads them."""
+
+    start: NDArray[np.uint32]  # (rows + 1,) where the entries of each sum begin
+    source: NDArray[np.uint32]  # (entries,)
+    weight: NDArray[np.float64]  # (entries,)
+    bias: NDArray[np.float64]  # (rows,)
+    group: NDArray[np.uint32]  # (means + 1,) where the sums of each mean begin
+    scale: NDArray[np.float64]  # (means,) weight of each square
+    floor: NDArray[np.float64]  # (means,) added to a mean
+
+
+class BundledSums(NamedTuple):
+    """The same for a single sample: `SIDE_BY_SIDE` sums of about equal length are a bundle.
+
+    A bundle holds the first entry of each of its sums, then the second of each, and so on; weights
+    of 0 fill up those that are shorter than the first.
+    """
+
+    begin: NDArray[np.uint32]  # (bundles + 1,) where the entries of each bundle begin
+    source: NDArray[np.unsignedinteger]  # (entries,)
+    weight: NDArray[np.float64]  # (entries,)
+    bias: NDArray[np.float64]  # (bundles · SIDE_BY_SIDE,)
+    row: NDArray[np.uint32]  # (bundles · SIDE_BY_SIDE,) which sum it is; beyond the last: none
+    group: NDArray[np.uint32]  # as above
+    scale: NDArray[np.float64]
+    floor: NDArray[np.float64]
+
+
+def squared_sums(sums: Any, means: Any) -> SquaredSums:
+    """Return weighted sums as in `dirad.program`, and the means of their squares.
+
+    The rows of `means` take one square after the other.
     """
     scale = means.weight[np.minimum(means.start[:-1], len(means.weight) - 1)]
     entries = sums.start.view(np.uint32), sums.source.view(np.uint32), sums.weight, sums.bias
-    groups = means.start.view(np.uint32), scale, means.bias
-    _mean_squares(values, *entries, *groups, np.empty(values.shape[1]), result)
+    return SquaredSums(*entries, means.start.view(np.uint32), scale, means.bias)
+
+
+def bundled(squared: SquaredSums) -> BundledSums:
+    """Return the same sums for a single sample."""
+    start, source, weight, bias, *means = squared
+    length = np.diff(start).astype(np.int64)
+    order = np.argsort(-length, kind="stable")
+    slot = np.empty(len(order), np.int64)
+    slot[order] = np.arange(len(order))
+    n_slots = -(-len(order) // SIDE_BY_SIDE) * SIDE_BY_SIDE
+    longest, biases = np.zeros(n_slots, np.int64), np.zeros(n_slots)
+    longest[slot], biases[slot] = length, bias
+    row = np.append(order, np.full(n_slots - len(order), len(order)))
+    begin = np.append(0, np.cumsum(longest[::SIDE_BY_SIDE])) * SIDE_BY_SIDE
+    first = begin[slot // SIDE_BY_SIDE] + slot % SIDE_BY_SIDE  # entry of each sum
+    within = np.arange(len(weight)) - np.repeat(start[:-1].astype(np.int64), length)
+    to = np.repeat(first, length) + SIDE_BY_SIDE * within
+    kind = np.uint16 if source.max(initial=0) < 2**16 else np.uint32
+    sources, weights = np.zeros(begin[-1], kind), np.zeros(begin[-1])
+    sources[to], weights[to] = source, weight
+    return BundledSums(
+        begin.astype(np.uint32), sources, weights, biases, row.astype(np.uint32), *means
+    )
+
+
+def mean_squares(squared: SquaredSums, values: NDArray, result: NDArray) -> None:
+    """Write means of squared sums of values: result (means, samples), from values (any, samples).
+
+    The result has the same bits as that of products with sparse matrices.
+    """
+    _mean_squares(values, *squared, np.empty(values.shape[1]), result)
+
+
+def mean_squares_of_one(sums: BundledSums, values: NDArray, result: NDArray) -> None:
+    """Write squares and means for a single sample: result (rows + means,), from values (any,)."""
+    n = len(result) - len(sums.floor)
+    # What fills up the last bundle is written where a mean is written afterwards.
+    _squares(values, *sums[:5], result)
+    _means(*sums[5:], result[:n], result[n:])
+
+
+@exact_kernel
+def _squares(values, begin, source, weight, bias, row, squares):
+    """Write the square of each sum. A single sum would wait for each of its additions."""
+    for bundle in range(len(begin) - 1):
+        z0 = z1 = z2 = z3 = 0.0
+        for e in range(begin[bundle], begin[bundle + 1], SIDE_BY_SIDE):
+            z0 += weight[e] * values[source[e]]
+            z1 += weight[e + 1] * values[source[e + 1]]
+            z2 += weight[e + 2] * values[source[e + 2]]
+            z3 += weight[e + 3] * values[source[e + 3]]
+        i = bundle * SIDE_BY_SIDE
+        z0, z1, z2, z3 = z0 + bias[i], z1 + bias[i + 1], z2 + bias[i + 2], z3 + bias[i + 3]
+        squares[row[i]], squares[row[i + 1]] = z0 * z0, z1 * z1
+        squares[row[i + 2]], squares[row[i + 3]] = z2 * z2, z3 * z3
+
+
+@exact_kernel
+def _means(group, scale, floor, squares, result):
+    """Write each mean, four side by side as far as the shortest goes."""
+    n = len(result)
+    done = np.empty(4)
+    for first in range(0, n, 4):
+        m1, m2, m3 = min(first + 1, n - 1), min(first + 2, n - 1), min(first + 3, n - 1)
+        b0, b1, b2, b3 = group[first], group[m1], group[m2], group[m3]
+        shared = min(group[first + 1] - b0, group[m1 + 1] - b1, group[m2 + 1] - b2)
+        shared = min(shared, group[m3 + 1] - b3)
+        t0 = t1 = t2 = t3 = 0.0
+        for k in range(shared):
+            t0 += scale[first] * squares[b0 + k]
+            t1 += scale[m1] * squares[b1 + k]
+            t2 += scale[m2] * squares[b2 + k]
+            t3 += scale[m3] * squares[b3 + k]
+        done[0], done[1], done[2], done[3] = t0, t1, t2, t3
+        for mean in range(first, min(first + 4, n)):
+            total = done[mean - first]
+            for row in range(group[mean] + shared, group[mean + 1]):
+                total += scale[mean] * squares[row]
+            result[mean] = total + floor[mean]
 
 
 @exact_kernel

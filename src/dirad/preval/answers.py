@@ -50,8 +50,8 @@ def answer(
 ) -> Answers:
     """Return route, outputs and novelty of samples; `default` is the output where none answers."""
     novelty = np.full(len(X), np.inf)
-    for one in evaluated:
-        novelty[one.rows] = np.minimum(novelty[one.rows], one.novelty)
+    if evaluated:
+        novelty = by_model(evaluated, [one.novelty for one in evaluated], len(X)).min(axis=0)
     numbers = route(evaluated, models, novelty, latest, last_used)
     return Answers(numbers, outputs(numbers, evaluated, models, X, default), novelty)
 
@@ -80,7 +80,7 @@ def route(
         result[novelty > ROUTE_TO_LEARNER_Z] = strangers[-1].number
     by_number = {model.number: model for model in models}
     candidates = [*(m for m in models if m.is_calibrated and m.classes), *young]
-    for number in np.unique(result).tolist():
+    for number in sorted(set(result.tolist())):
         group = [m for m in candidates if m.group == by_number[number].group]
         if group:
             last = max(group, key=lambda m: last_used.get(m.number, -1))
@@ -88,16 +88,22 @@ def route(
     return result
 
 
+def by_model(
+    evaluated: Sequence[Evaluated], values: Sequence[NDArray], n: int
+) -> NDArray[np.float64]:
+    """Return what each model gives each of n samples: (models, n); infinite where it has none."""
+    result = np.full((len(evaluated), n), np.inf)
+    for row, one, own in zip(result, evaluated, values, strict=True):
+        row[one.rows] = own
+    return result
+
+
 def best_model(evaluated: Sequence[Evaluated], n: int) -> NDArray[np.int64]:
     """Return the model that knows each of n samples best: with the lowest score, the newest."""
-    least = np.full(n, np.inf)
-    result = np.full(n, -1, np.int64)
-    for one in evaluated:
-        better = one.scores.score <= least[one.rows]
-        chosen = one.rows[better]
-        result[chosen] = one.model.number
-        least[chosen] = one.scores.score[better]
-    return result
+    newest_first = evaluated[::-1]
+    scores = by_model(newest_first, [one.scores.score for one in newest_first], n)
+    numbers = np.array([one.model.number for one in newest_first])
+    return numbers[scores.argmin(axis=0)]
 
 
 def outputs(
@@ -112,9 +118,10 @@ def outputs(
     Where that model has learned no target yet, the other model that knows the sample best answers;
     where there is none, the answer is `default`.
     """
-    result = np.tile(default, (len(X), 1))
+    result = np.empty((len(X), len(default)))
+    result[:] = default
     scored = {one.model.number: one for one in evaluated}
-    for number in np.unique(route).tolist():
+    for number in sorted(set(route.tolist())):
         chosen = np.flatnonzero(route == number)
         model = find_model(models, number)
         if model.classes:
@@ -143,11 +150,13 @@ def own_outputs(
     """Return a model's outputs for some samples, from its scores where it has any."""
     if evaluated is None:
         return outputs_of(model, X[rows])
+    if len(evaluated.rows) == len(X):
+        return evaluated.scores.outputs[rows]
     place = np.full(len(X), -1)
     place[evaluated.rows] = np.arange(len(evaluated.rows))
     if (place[rows] < 0).any():  # another model of its group was selected for these samples
         return outputs_of(model, X[rows])
-    return evaluated.scores.of(place[rows]).outputs
+    return evaluated.scores.outputs[place[rows]]
 
 
 def outputs_of(model: Model, X: NDArray) -> NDArray[np.float64]:
@@ -161,7 +170,7 @@ def write(result: NDArray, rows: NDArray[np.int64], model: Any, values: NDArray)
     """Write a model's outputs into the columns of its classes."""
     if len(rows):
         result[rows] = 0.0
-        result[np.ix_(rows, np.array(model.classes))] = values
+        result[rows[:, None], np.array(model.classes)] = values
 
 
 def is_known(evaluated: Sequence[Evaluated], n: int, false_alarms: float) -> NDArray[np.bool_]:

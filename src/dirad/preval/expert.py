@@ -82,7 +82,8 @@ class Evaluator:
     target_scaling: TargetScaling | None = None  # of a number that L0 predicts
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "program"}
+        computed = ("program", "_codes")  # again when they are needed
+        return {name: value for name, value in vars(self).items() if name not in computed}
 
     @property
     def parts(self) -> ExpertParts:
@@ -147,15 +148,20 @@ class Evaluator:
         """Return the scores of samples, given the results of the program."""
         score, errors = found[SCORE][:, 0], found[CLUSTER_ERRORS]
         error = score if self.settings.score == BY_CLUSTER else errors[:, 0]
-        return self._scores(score, error, found.get(OUTPUTS, np.zeros((len(score), 0))))
+        outputs = found[OUTPUTS] if self.classes else np.zeros((len(score), 0))
+        return self._scores(score, error, outputs)
 
     def _scores(self, score: NDArray, error: NDArray, outputs: NDArray) -> Scores:
-        label, group = np.full(len(score), UNLABELLED), np.zeros(len(score), np.int64)
-        if self.classes:
-            best = outputs.argmax(axis=1)
-            label = np.array(self.classes)[best]
-            group = best if self.by_class else group
-        return Scores(score, np.log(error), group, label, outputs)
+        if not self.classes:
+            none = np.full(len(score), UNLABELLED)
+            return Scores(score, np.log(error), np.zeros(len(score), np.int64), none, outputs)
+        best = outputs.argmax(axis=1)
+        group = best if self.by_class else np.zeros(len(score), np.int64)
+        return Scores(score, np.log(error), group, self._codes[best], outputs)
+
+    @cached_property
+    def _codes(self) -> NDArray[np.int64]:
+        return np.array(self.classes)
 
     def class_nll(self, X: NDArray) -> ClassNLL:
         """Return what speaks for each class, before it is weighted."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
@@ -37,8 +38,14 @@ class JointEvaluation:
             return [expert.evaluate(X) for expert in self.experts]
         found = evaluate(self.program, X)
         return [
-            expert.evaluator.scores_from(
-                {name: found[result_name(name, i)] for name in expert.evaluator.program.results}
-            )
+            expert.evaluator.scores_from({name: found[joint] for name, joint in names})
+            for expert, names in zip(self.experts, self.result_names, strict=True)
+        ]
+
+    @cached_property
+    def result_names(self) -> list[list[tuple[str, str]]]:
+        """The names of each expert's results, with those that they have in the program."""
+        return [
+            [(name, result_name(name, i)) for name in expert.evaluator.program.results]
             for i, expert in enumerate(self.experts)
         ]

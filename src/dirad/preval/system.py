@@ -121,9 +121,14 @@ class System:
         refined = 0 if self.refinement is None else self.refinement.weights.size
         return refined + self.units.n_stored + sum(model.n_parameters for model in kept)
 
+    def __getstate__(self) -> dict[str, Any]:
+        computed = ("_preselected", "_joint")  # again when they are needed
+        return {name: value for name, value in vars(self).items() if name not in computed}
+
     def working_copy(self) -> Self:
         """Return a copy to learn on, so that nothing in this one changes; experts are shared."""
         result = copy(self)
+        result._preselected, result._joint = self._preselected, self._joint
         result.models, result.units, result.agreement = deepcopy(
             (self.models, self.units, self.agreement)
         )
