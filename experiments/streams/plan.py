@@ -13,7 +13,8 @@ from experiments.streams.run import Run, method_of, run
 
 # Modules that a result depends on, beside those of our models.
 CODE = tuple(
-    f"experiments.streams.{name}" for name in ("data", "peers", "recordings", "run", "turbines")
+    f"experiments.streams.{name}"
+    for name in ("data", "flows", "peers", "recordings", "run", "shuffled", "turbines")
 )
 ESTIMATORS = tuple(
     f"dirad.estimators.{path.name.removesuffix('.py')}"
