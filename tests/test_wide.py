@@ -176,6 +176,19 @@ def test_rescored_gain_is_the_drop_of_the_cost():
     assert 2 * (before - draft.cost(draft.activation)) == pytest.approx(best.rate * edges, rel=1e-3)
 
 
+def test_totals_of_bins_with_few_and_with_many_thresholds():
+    samples = problem(SOFTMAX)
+    samples.inputs[:, 1] = samples.inputs[:, 1] > 0.3  # a category: one threshold
+    bins = Bins(samples, np.ones(4, bool), 0)
+    values = np.random.default_rng(1).normal(size=(len(bins.rows), 3)).astype(np.float32)
+    chosen = np.array([3, 1])
+    found = bins.totals(values, chosen)
+    for i, j in enumerate(chosen):
+        for b in range(BINS):
+            wanted = values[bins.bins[:, j] == b].sum(axis=0)
+            np.testing.assert_allclose(found[:, i, b], wanted, atol=1e-4)
+
+
 def test_thresholds_lie_between_values():
     assert thresholds(np.array([3.0, 1.0, 1.0, 2.0])).tolist() == [1.5, 2.5]
     assert len(thresholds(np.zeros(9))) == 0
@@ -238,12 +251,13 @@ def test_a_committee_has_fewer_edges_than_its_members_and_nearly_their_mean(tran
     assert 0.0 < quadratic.sum() <= MOST_LOST * weight.sum()
 
 
-def test_other_members_of_a_committee_have_the_size_of_the_first():
+def test_other_members_of_a_committee_have_about_the_size_of_the_first():
     samples = problem(LOGISTIC, 600)
     usable, parts = np.ones(4, bool), np.arange(600) % 6
     first = fit_wide(samples, parts == 0, LOGISTIC, 1.0, usable, 0)
     other = fit_alike(samples, parts == 1, first, (0, 1))
-    assert len(other.nodes) == len(first.draft.nodes) > 1
+    n_nodes = len(first.draft.nodes)  # the last candidates may have two nodes each
+    assert 1 < n_nodes <= len(other.nodes) <= 1.5 * n_nodes
     assert other.nodes != first.draft.nodes
     assert other.decay == first.draft.decay
     np.testing.assert_array_equal(other.samples.targets, first.draft.samples.targets)

@@ -211,7 +211,8 @@ class Fit:
         from dirad.growth.wide import finished, fit_alike
 
         drafts, scaled = [first.draft], self._scaled(samples)
-        for seed in self.seeds[1:]:
+        # Networks without hidden nodes that are fitted to the same samples are the same.
+        for seed in self.seeds[1:] if first.draft.nodes else []:
             held_out, seeds = held_out_rows(samples, seed), (self.seeds[0], seed)
             drafts.append(fit_alike(scaled, held_out, first, seeds, samples.columns))
         draft = finished(drafts)

@@ -130,7 +130,7 @@ def fit_alike(
     seeds: tuple[int, int],
     groups: InputGroups = NO_GROUPS,
 ) -> Draft:
-    """Return another network of the size of the first, grown on all samples but those `held_out`.
+    """Return another network of about the size of the first, grown on all samples but `held_out`.
 
     `seeds` are those of the first network and of this one.
     """

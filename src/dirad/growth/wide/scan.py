@@ -104,11 +104,10 @@ class Search:
     def _steps(self, inputs: NDArray[np.intp]) -> tuple[list[Candidate], NDArray]:
         """Return the best steps, and the largest gain of a step of each variable."""
         both = np.hstack([self.g, self.h[:, None]])
-        below = [
-            np.cumsum((both.T @ self.bins.indicators(part)).reshape(len(both.T), -1, BINS), axis=2)
-            for part in np.array_split(inputs, -(-len(inputs) // 64))
-        ]
-        sums = np.concatenate(below, axis=1)
+        parts = np.array_split(inputs, -(-len(inputs) // 64))
+        sums = np.concatenate([self.bins.totals(both, part) for part in parts], axis=1).cumsum(
+            axis=2
+        )
         gains = gain_on_feeding_source(sums[:-1], sums[-1], self.decay).sum(axis=0)
         gains *= self.bins.valid(inputs)
         found = []
@@ -159,18 +158,19 @@ class Search:
         sources = self._strongest_sources()
         if not len(sources):
             return []
-        rows, indicators = self._states_above_low(sources), self.bins.indicators(inputs)
-        shape = (len(sources), len(inputs), BINS)
+        rows = self._states_above_low(sources)
         feeds = self._feeds(sources)[:, None, None]
-        gains = np.zeros(shape, np.float32)
-        h = np.cumsum(((rows**2 * self.h[:, None]).T @ indicators).reshape(shape), axis=2)
-        for o in range(self.n_outputs):
-            g = np.cumsum(((rows * self.g[:, o, None]).T @ indicators).reshape(shape), axis=2)
+        # The sums for all outputs at once: the rows of one matrix.
+        weighted = [rows**2 * self.h[:, None], *(rows * g[:, None] for g in self.g.T)]
+        sums = self.bins.totals(np.hstack(weighted), inputs).cumsum(axis=2)
+        h, *of_outputs = sums.reshape(-1, len(sources), len(inputs), BINS)
+        gains = np.zeros_like(h)
+        for g in of_outputs:
             gains += np.maximum(*gated_gains(g, h, feeds, self.decay))
         gains *= self.bins.valid(inputs)
         found = []
         for place in largest(gains, RESCORED):
-            s, i, b = np.unravel_index(place, shape)
+            s, i, b = np.unravel_index(place, gains.shape)
             gain_of_one = float(gains[s, i, b])
             found.append(self._candidate(gain_of_one, int(sources[s]), int(inputs[i]), int(b)))
         return found
