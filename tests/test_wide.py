@@ -22,12 +22,13 @@ from dirad.growth.wide.decay import leave_one_out_cost, starting_decay
 from dirad.growth.wide.draft import total_cost, transferred
 from dirad.growth.wide.gains import corner_gain, gain_on_feeding_source
 from dirad.growth.wide.gate import CONSTANT, Gate
-from dirad.growth.wide.grow import (
-    copied,
-    grow_once,
+from dirad.growth.wide.grow import copied, finished, fit_alike, grow_once, start
+from dirad.growth.wide.pruning import (
+    MOST_LOST,
+    NEGLIGIBLE,
+    average,
     needed,
     remove_negligible_edges,
-    start,
     without_least,
 )
 from dirad.growth.wide.scan import SIDES, Search
@@ -175,6 +176,19 @@ def test_rescored_gain_is_the_drop_of_the_cost():
     assert 2 * (before - draft.cost(draft.activation)) == pytest.approx(best.rate * edges, rel=1e-3)
 
 
+def test_totals_of_bins_with_few_and_with_many_thresholds():
+    samples = problem(SOFTMAX)
+    samples.inputs[:, 1] = samples.inputs[:, 1] > 0.3  # a category: one threshold
+    bins = Bins(samples, np.ones(4, bool), 0)
+    values = np.random.default_rng(1).normal(size=(len(bins.rows), 3)).astype(np.float32)
+    chosen = np.array([3, 1])
+    found = bins.totals(values, chosen)
+    for i, j in enumerate(chosen):
+        for b in range(BINS):
+            wanted = values[bins.bins[:, j] == b].sum(axis=0)
+            np.testing.assert_allclose(found[:, i, b], wanted, atol=1e-4)
+
+
 def test_thresholds_lie_between_values():
     assert thresholds(np.array([3.0, 1.0, 1.0, 2.0])).tolist() == [1.5, 2.5]
     assert len(thresholds(np.zeros(9))) == 0
@@ -192,7 +206,7 @@ def test_negligible_edges_are_removed_and_others_stay():
     y = X[:, :1] + 0.1 * rng.normal(size=(500, 1))
     y -= X[:, 1:] * (X[:, 1] @ y[:, 0]) / (X[:, 1] @ X[:, 1])  # the second input explains nothing
     draft = start(Samples(X, y, np.ones(500)), LINEAR, 1.0, np.ones(2, bool))
-    remove_negligible_edges(draft)
+    remove_negligible_edges(draft, NEGLIGIBLE)
     draft.solve(5)
     assert (draft.weights[:, 0] != 0).tolist() == [True, False]
 
@@ -202,8 +216,51 @@ def test_of_two_equal_features_one_is_removed():
     x = np.random.default_rng(0).normal(size=200)
     X = np.stack([x, x, np.ones(200)], axis=1)
     fisher = X[:, [2, 0, 1]].T @ X[:, [2, 0, 1]] + np.diag([0.0, 1e-3, 1e-3])
-    weights = without_least(np.array([1.0, 1.0]), fisher, 1.0)
-    assert sorted(weights) == [0.0, pytest.approx(2.0, rel=1e-3)]
+    weights = without_least(np.array([0.5, 1.0, 1.0]), fisher, 1.0, 9.0)
+    assert sorted(weights) == pytest.approx([0.0, 0.5, 2.0], rel=1e-3)
+
+
+def test_removed_weights_stay_within_their_budget():
+    weights = np.array([0.3, 1.0, 0.9, 0.8, 0.7])  # each removal costs half the square
+    kept = without_least(weights, np.eye(5), 1.0, 0.6)
+    assert kept.tolist() == [0.3, 1.0, 0.9, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("transfer", TRANSFERS)
+def test_an_average_has_the_mean_activations(transfer):
+    drafts = [new_draft(transfer, 2.0 * (i + 1), 3 + 4 * i) for i in range(3)]
+    result = average(drafts)
+    mean = np.mean([one.activation for one in drafts], axis=0)
+    np.testing.assert_allclose(result.activation, mean, atol=1e-12)
+    X = result.samples.inputs
+    np.testing.assert_allclose(result.activations_of(X), mean, atol=1e-12)
+    answers = respond(result.network(), X)
+    np.testing.assert_allclose(answers, transferred(mean, transfer), atol=1e-12)
+
+
+@pytest.mark.parametrize("transfer", TRANSFERS)
+def test_a_committee_has_fewer_edges_than_its_members_and_nearly_their_mean(transfer):
+    drafts = [new_draft(transfer, 2.0 + i, 12) for i in range(3)]
+    mean, result = average(drafts), finished(drafts)
+    assert np.count_nonzero(result.weights) < 0.8 * np.count_nonzero(mean.weights)
+    lost = result.activations_of(mean.samples.inputs) - mean.activation
+    weight, unit = mean.samples.weight, 1.0
+    if transfer == LINEAR:
+        unit = weight @ (mean.activation - mean.samples.targets) ** 2 / weight.sum()
+    quadratic = 0.5 * (mean.curvature(mean.answers()) * lost**2).sum(axis=0) / unit
+    assert 0.0 < quadratic.sum() <= MOST_LOST * weight.sum()
+
+
+def test_other_members_of_a_committee_have_about_the_size_of_the_first():
+    samples = problem(LOGISTIC, 600)
+    usable, parts = np.ones(4, bool), np.arange(600) % 6
+    first = fit_wide(samples, parts == 0, LOGISTIC, 1.0, usable, 0)
+    other = fit_alike(samples, parts == 1, first, (0, 1))
+    n_nodes = len(first.draft.nodes)  # the last candidates may have two nodes each
+    assert 1 < n_nodes <= len(other.nodes) <= 1.5 * n_nodes
+    assert other.nodes != first.draft.nodes
+    assert other.decay == first.draft.decay
+    np.testing.assert_array_equal(other.samples.targets, first.draft.samples.targets)
 
 
 def test_nodes_without_a_path_to_an_output_are_left_out():
@@ -231,6 +288,26 @@ def test_a_newton_step_may_start_from_a_known_curvature(transfer):
         draft.add(Gate(CONSTANT, 0.0, 0.25, ((1, 1.0),), 3.0, 0.2), feeds_outputs=True)
         draft.solve(1, known=known if is_known else None)
     np.testing.assert_allclose(drafts[0].weights, drafts[1].weights, atol=1e-9)
+
+
+@pytest.mark.parametrize("transfer", TRANSFERS)
+def test_recent_curvatures_are_computed_again_when_many_nodes_were_added(transfer):
+    draft = new_draft(transfer, 1.0, 12)
+    exact = draft.fishers(draft.design(), draft.curvature(draft.answers()))
+    recent = draft.recent_fishers()
+    assert all(np.linalg.eigvalsh(one).min() > 0 for one in recent)
+    same = [np.allclose(one, other) for one, other in zip(recent, exact, strict=True)]
+    assert all(same) == (transfer == LINEAR)
+    draft._n_fresh = len(exact[0]) // 2
+    for one, other in zip(draft.recent_fishers(), exact, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_a_newton_step_with_a_known_matrix_that_is_no_curvature_takes_a_new_one():
+    drafts = [new_draft(LOGISTIC, 1.0, 5) for _ in range(2)]
+    drafts[0].solve(1, known=[-np.eye(1 + len(drafts[0].features))])
+    drafts[1].solve(1)
+    np.testing.assert_array_equal(drafts[0].weights, drafts[1].weights)
 
 
 def test_costs_of_answers():

@@ -1,4 +1,4 @@
-"""The methods of the comparison, each with the four settings among which it is tuned.
+"""The methods of the comparison, each with the settings among which it is tuned: four, DIRAD two.
 
 No setting was chosen by its results; `docs/results/tabular-protocol.md` says which results had been
 seen when they were fixed. What a method cannot take is encoded for it: the linear models and the

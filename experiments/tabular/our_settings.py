@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 SETTINGS: tuple[Mapping[str, Any], ...] = (
-    {"structure": "compact"},
     {"structure": "wide"},
-    {"structure": "wide", "prior": 4.0},
-    {"structure": "wide", "prior": 2.0, "committee": 2},
+    {"structure": "wide", "prior": 2.0, "committee": 4},
 )

@@ -11,15 +11,7 @@ from dirad.core.compose import average_activations
 from dirad.core.input_groups import NO_GROUPS, InputGroups
 from dirad.core.magnitudes import mean_and_std
 from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, Network
-from dirad.growth.adapt import (
-    Adaptation,
-    Data,
-    WorkspacePool,
-    adapt,
-    is_stable,
-    new_data,
-    warm_up,
-)
+from dirad.growth.adapt import Adaptation, Data, WorkspacePool, adapt, is_stable, new_data, warm_up
 from dirad.growth.state import N_SAMPLES, PHASE, State, new_state
 from dirad.history import EDGE, RECORD, STABLE, History
 from dirad.inference import respond
@@ -130,7 +122,7 @@ class Fit:
             wide = self._wide_if_better(samples, verbose)
             self.structure = "compact" if wide is None else "wide"
             if wide is not None:
-                self._take(wide)
+                self._take_wide(wide, samples)
 
     def _begin_member(self, samples: Samples) -> None:
         """Begin a network without edges."""
@@ -167,7 +159,8 @@ class Fit:
     @property
     def stable(self) -> bool:
         """Is there nothing left to do?"""
-        return self._member_stable and len(self.members) + 1 == len(self.seeds)
+        last = self.structure == "wide" or len(self.members) + 1 == len(self.seeds)
+        return self._member_stable and last
 
     @property
     def _member_stable(self) -> bool:
@@ -197,7 +190,7 @@ class Fit:
                     self._begin_member(samples)
                 before = self.state.step
                 if data is None:
-                    self._take(self._fit_wide(samples))
+                    self._take_wide(self._fit_wide(samples), samples)
                     left -= 1
                 else:
                     self._advance(data, min(before + left, self._last_step), held_out, bar)
@@ -208,14 +201,24 @@ class Fit:
         """Grow a wide network."""
         from dirad.growth.wide import fit_wide
 
-        seed = self.seeds[len(self.members)]
+        seed = self.seeds[0]
         scaled, held_out = self._scaled(samples), held_out_rows(samples, seed)
         constants = self.transfer, self.params.prior, ~self.scale.constant, seed
         return fit_wide(scaled, held_out, *constants, samples.columns)
 
-    def _take(self, wide: "WideFit") -> None:
-        """Take a wide network, which is finished."""
-        self.best_network, self.history = wide.draft.network(), wide.draft.history()
+    def _take_wide(self, first: "WideFit", samples: Samples) -> None:
+        """Take a wide network, or the average of a committee of which this is the first."""
+        from dirad.growth.wide import finished, fit_alike
+
+        drafts, scaled = [first.draft], self._scaled(samples)
+        # Networks without hidden nodes that are fitted to the same samples are the same.
+        for seed in self.seeds[1:] if first.draft.nodes else []:
+            held_out, seeds = held_out_rows(samples, seed), (self.seeds[0], seed)
+            drafts.append(fit_alike(scaled, held_out, first, seeds, samples.columns))
+        draft = finished(drafts)
+        self.best_network, self.history = draft.network(), draft.history()
+        if len(drafts) > 1:
+            self.history = assembly(self.best_network, first.draft.history())
         self.state.clock[PHASE] = STABLE
 
     def _scaled(self, samples: Samples) -> "Scaled":

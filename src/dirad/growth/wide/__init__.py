@@ -8,6 +8,15 @@ method). A share of the samples is held out to find the number of nodes.
 """
 
 from dirad.growth.wide.draft import Samples, costs_of_answers, zero_one_losses
-from dirad.growth.wide.grow import WideFit, fit_linear, fit_wide
+from dirad.growth.wide.grow import WideFit, finished, fit_alike, fit_linear, fit_wide
 
-__all__ = ["Samples", "WideFit", "costs_of_answers", "fit_linear", "fit_wide", "zero_one_losses"]
+__all__ = [
+    "Samples",
+    "WideFit",
+    "costs_of_answers",
+    "finished",
+    "fit_alike",
+    "fit_linear",
+    "fit_wide",
+    "zero_one_losses",
+]

@@ -50,13 +50,20 @@ class Bins:
         self._coarse: dict[int, tuple[NDArray, NDArray[np.float32]]] = {}  # by variable
         self.subsets = find_subsets(inputs, groups.categories, usable, self.rows)
 
-    def indicators(self, inputs: NDArray[np.intp]) -> NDArray[np.float32]:
-        """Return a column per input and bin: 1 where a sample lies in it."""
-        n = len(self.rows)
-        result = np.zeros((n, len(inputs), BINS), np.float32)
-        for i, j in enumerate(inputs):
-            result[np.arange(n), i, self.bins[:, j]] = 1.0
-        return result.reshape(n, -1)
+    def totals(self, values: NDArray, inputs: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Return sums of columns of values over the samples of each bin: (columns, inputs, BINS).
+
+        Only bins that an input has take part: indicators of categories have two.
+        """
+        widths = self.counts[inputs] + 1
+        first = np.cumsum(widths) - widths
+        indicators = np.zeros((len(self.rows), widths.sum()), np.float32)
+        indicators[np.arange(len(self.rows))[:, None], first + self.bins[:, inputs]] = 1.0
+        place = np.arange(len(first)).repeat(widths) * BINS
+        place += np.arange(len(place)) - first.repeat(widths)
+        result = np.zeros((values.shape[1], len(inputs) * BINS), np.float32)
+        result[:, place] = values.T @ indicators
+        return result.reshape(-1, len(inputs), BINS)
 
     def coarse(self, inputs: NDArray[np.intp]) -> tuple[list[NDArray], NDArray[np.float32]]:
         """Return fewer thresholds of some inputs, by number, and indicators of the wider bins."""

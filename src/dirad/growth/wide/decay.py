@@ -13,7 +13,7 @@ So the cost of all samples, each predicted by a network without it, takes one fi
 import numpy as np
 from numpy.typing import NDArray
 
-from dirad.growth.wide.draft import Draft, Samples, costs_of_answers, total_cost
+from dirad.growth.wide.draft import Draft, Samples, costs_of_answers, solution, total_cost
 
 FACTORS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # of the weight decay that are compared
 ENOUGH = 50  # samples per input, with which weight decay hardly matters
@@ -30,7 +30,7 @@ def leave_one_out_cost(draft: Draft) -> float:
     activation = draft.activation.copy()
     fishers = draft.fishers(design, curvature)
     for o in range(activation.shape[1]):
-        solved = np.linalg.solve(fishers[min(o, len(fishers) - 1)], design.T)
+        solved = solution(fishers[min(o, len(fishers) - 1)], design.T)
         leverage = np.einsum("ij,ji->i", design, solved)
         left = np.maximum(1.0 - leverage * curvature[:, o], LEAST_LEFT)
         activation[:, o] += leverage * residual[:, o] / left

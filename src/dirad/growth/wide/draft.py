@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from dirad.core.network import EDGE as EDGE_RECORD
 from dirad.core.network import (
@@ -25,6 +25,7 @@ LEAST_CURVATURE = 1e-3  # of a sample: where an answer is certain, the cost is a
 BIAS_DECAY = 1e-6  # relative; keeps the curvature invertible
 LEAST_PROBABILITY = 1e-12
 HALVINGS = 6  # of a Newton step that would raise the cost
+FRESH = 1.3  # growth of the number of parameters after which curvatures are computed again
 
 
 class Samples(NamedTuple):
@@ -61,14 +62,16 @@ class Draft:
     def __post_init__(self) -> None:
         n, n_inputs = self.samples.inputs.shape
         n_outputs = self.samples.targets.shape[1]
-        self._states = np.empty((n, n_inputs + 64))
-        self._states[:, :n_inputs] = self.samples.inputs
+        self._states = np.empty((n_inputs + 64, n))  # a row per node, which is read as a whole
+        self._states[:n_inputs] = self.samples.inputs.T
         self.features = np.flatnonzero(self.usable).tolist()  # nodes that feed the outputs
         self.weights = np.zeros((len(self.features), n_outputs))
         self.removed = np.zeros(self.weights.shape, bool)  # edges whose weight stays 0
         self.bias = np.zeros(n_outputs)
         self.rounds: list[int] = []  # number of nodes after each round of growth
         self.costs: list[float] = []  # mean cost at the start and after each round
+        self._recent: list[NDArray] = []  # `fishers`, when growth last used them
+        self._n_fresh = 0  # parameters when all of their entries were last computed
 
     @property
     def n_inputs(self) -> int:
@@ -83,7 +86,7 @@ class Draft:
     @property
     def states(self) -> NDArray[np.float64]:
         """States of all inputs and gates: (samples, nodes)."""
-        return self._states[:, : self.n_nodes]
+        return self._states[: self.n_nodes].T
 
     def low(self, node: int) -> float:
         """Return the value that a node has where it is closed; 0 for inputs."""
@@ -93,12 +96,15 @@ class Draft:
         """Return the number of gates that a node multiplies."""
         return self.depth[node - self.n_inputs] if node >= self.n_inputs else 0
 
-    def add(self, gate: Gate, *, feeds_outputs: bool) -> int:
-        """Add a node, with edges of weight 0 to all outputs if it feeds them; return it."""
+    def add(self, gate: Gate, *, feeds_outputs: bool, state: NDArray | None = None) -> int:
+        """Add a node, with edges of weight 0 to all outputs if it feeds them; return it.
+
+        `state` is its state for the samples, if that is known.
+        """
         node = self.n_nodes
-        if node == self._states.shape[1]:
-            self._states = np.hstack([self._states, np.empty_like(self._states)])
-        self._states[:, node] = gate.state(self._states)
+        if node == len(self._states):
+            self._states = np.vstack([self._states, np.empty_like(self._states)])
+        self._states[node] = gate.state(self._states.T) if state is None else state
         self.depth.append(1 + (self.n_gates_of(gate.source) if gate.source >= 0 else 0))
         self.nodes.append(gate)
         if feeds_outputs:
@@ -130,7 +136,10 @@ class Draft:
 
     def design(self) -> NDArray[np.float64]:
         """Return what the outputs weight: 1 for the bias, and the nodes that feed them."""
-        return np.hstack([np.ones((len(self.samples.inputs), 1)), self.states[:, self.features]])
+        result = np.empty((1 + len(self.features), len(self.samples.inputs)))
+        result[0] = 1.0
+        np.take(self._states, self.features, axis=0, out=result[1:], mode="clip")
+        return result.T
 
     def fisher(self, design: NDArray, curvature: NDArray) -> NDArray[np.float64]:
         """Return the curvature of the cost in the parameters of one output, with weight decay."""
@@ -149,6 +158,20 @@ class Draft:
         """Return `fisher` of each output, or of one if it is the same for all."""
         n_different = 1 if self.transfer == LINEAR else len(self.bias)
         return [self.fisher(design, curvature[:, o]) for o in range(n_different)]
+
+    def recent_fishers(self) -> list[NDArray[np.float64]]:
+        """Return `fishers` of the last round of growth, or new ones after many nodes were added.
+
+        Those of linear outputs never change. Others change so little in a round that growth does
+        with older ones.
+        """
+        size = 1 + len(self.features)
+        steady = self.transfer == LINEAR and self._n_fresh > 0
+        known = len(self._recent) > 0 and len(self._recent[0]) == size
+        if not known or not (steady or size <= FRESH * self._n_fresh):
+            self._recent = self.fishers(self.design(), self.curvature(self.answers()))
+            self._n_fresh = size
+        return self._recent
 
     def _extended(
         self, fisher: NDArray, design: NDArray, curvature: NDArray
@@ -209,18 +232,26 @@ class Draft:
         gradient = design.T @ residual
         gradient[1:] += self.decay * self.weights
         curvature = self.curvature(answers)
-        if known is None:
-            fishers = self.fishers(design, curvature)
-        else:
+        if known is not None:
             fishers = [self._extended(f, design, curvature[:, o]) for o, f in enumerate(known)]
+            try:
+                direction = self._newton_step(fishers, gradient)
+                self._recent = fishers
+                return gradient, direction
+            except np.linalg.LinAlgError:  # sums over different curvatures need not be positive
+                self._n_fresh = 0
+        return gradient, self._newton_step(self.fishers(design, curvature), gradient)
+
+    def _newton_step(self, fishers: list[NDArray], gradient: NDArray) -> NDArray[np.float64]:
+        """Return the gradient divided by the curvature, output by output."""
         if len(fishers) == 1 and not self.removed.any():
-            return gradient, cho_solve(cho_factor(fishers[0]), gradient)
+            return solution(fishers[0], gradient)
         direction = np.zeros_like(gradient)
         for o in range(len(self.bias)):
             kept = np.concatenate([[0], 1 + np.flatnonzero(~self.removed[:, o])])
             fisher = fishers[min(o, len(fishers) - 1)][np.ix_(kept, kept)]
-            direction[kept, o] = cho_solve(cho_factor(fisher), gradient[kept, o])
-        return gradient, direction
+            direction[kept, o] = solution(fisher, gradient[kept, o])
+        return direction
 
     def _step_length(self, direction: NDArray, moved: NDArray) -> float:
         """Return the step that minimizes the cost along a direction, to second order."""
@@ -302,6 +333,14 @@ def _records(kind: int, count: int) -> NDArray:
         events[name] = -1
     events["kind"] = kind
     return events
+
+
+def solution(matrix: NDArray, right: NDArray) -> NDArray[np.float64]:
+    """Solve linear equations with a symmetric positive definite matrix."""
+    factor, failed = dpotrf(matrix.T, lower=True, clean=False)
+    if failed:
+        raise np.linalg.LinAlgError("the curvature is not positive definite")
+    return dpotrs(factor, right, lower=True)[0]
 
 
 def transferred(activation: NDArray, transfer: int) -> NDArray[np.float64]:

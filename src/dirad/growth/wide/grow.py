@@ -1,4 +1,4 @@
-"""How a wide network grows: rounds of growth, the number of nodes, and superfluous edges."""
+"""How a wide network grows: rounds of growth, the number of nodes, the fit to all samples."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,24 +8,30 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dirad.core.input_groups import NO_GROUPS, InputGroups
-from dirad.core.network import LINEAR
 from dirad.growth.wide.bins import Bins
 from dirad.growth.wide.decay import starting_decay
 from dirad.growth.wide.draft import Draft, Samples, total_cost, transferred
 from dirad.growth.wide.gate import CONSTANT
+from dirad.growth.wide.pruning import (
+    NEGLIGIBLE,
+    NEGLIGIBLE_OF_MEAN,
+    average,
+    needed,
+    remove_negligible_edges,
+)
 from dirad.growth.wide.scan import Search
 
 GROWTH_SAMPLES = 4000  # on which a network grows
 HELD_OUT_SAMPLES = 2000  # which find the number of nodes
 SOLVED_OPERATIONS = 5e9  # of one Newton step at the end: more samples than that allows are left out
 GROWTH_RATE = 0.4  # candidates per round, as a share of the nodes (at least one)
+FAST_RATE = 0.8  # the same for other members of a committee
 MOST_NODES = 150
 PATIENCE = 1.6, 15  # growth ends at 1.6 times the nodes of the best held-out cost, + 15
 LEAST_DROP = 1e-3  # drop of the held-out cost that counts, relative to the cost itself
 LEAST_SHARE = 1e-4  # and relative to the cost of a network without edges
 DECAYS = (0.25, 1.0, 4.0, 16.0)  # factors of the weight decay that are compared
 FINAL_STEPS = 10  # of Newton's method at the end
-NEGLIGIBLE = 0.02  # nats: an edge into an output that explains less is removed
 
 
 class WideFit(NamedTuple):
@@ -33,6 +39,7 @@ class WideFit(NamedTuple):
 
     draft: Draft  # fitted to all samples
     held_out_answers: NDArray[np.float64]  # (held out, outputs) by a network fitted to the rest
+    growth_decay: float  # weight decay while nodes were added
 
 
 def start(samples: Samples, transfer: int, decay: float, usable: NDArray[np.bool_]) -> Draft:
@@ -60,9 +67,9 @@ def grow_to_best(draft: Draft, bins: Bins, held_out: Samples, rows: NDArray[np.i
             return best_nodes
 
 
-def grow_once(draft: Draft, bins: Bins) -> int:
-    """Take one round of growth; return the number of candidates added."""
-    quota = max(1, int(GROWTH_RATE * len(draft.nodes)))
+def grow_once(draft: Draft, bins: Bins, rate: float = GROWTH_RATE, most: int = MOST_NODES) -> int:
+    """Take one round of growth, of so many candidates at most; return how many were added."""
+    quota = min(most, max(1, int(rate * len(draft.nodes))))
     search = Search(draft, bins)
     chosen = search.best(quota)
     for candidate in chosen:
@@ -108,19 +115,59 @@ def fit_wide(
         grown, tested = samples.take(np.concatenate([rest, test])), samples.take(test)
         grown.weight[places] = 0.0
         draft = start(grown, transfer, starting_decay(grown, transfer, decay, usable), usable)
+        growth_decay = draft.decay
         n_nodes = grow_to_best(draft, Bins(grown, usable, seed, groups), tested, places)
         draft = copied(draft, grown, range(n_nodes))
         choose_decay(draft, tested, places)
         answers = transferred(draft.activations_of(samples.inputs[held_out]), transfer)
-        operations = (len(draft.features) + 1) ** 2 * len(draft.bias)
-        most = max(GROWTH_SAMPLES, int(SOLVED_OPERATIONS / operations))
-        solved = samples.take(some_rows(np.arange(len(samples.inputs)), most, seed))
-        draft = copied(draft, solved, range(n_nodes))
-        draft.solve(FINAL_STEPS)
-        remove_negligible_edges(draft)
-        draft = copied(draft, solved, needed(draft))
+        return WideFit(fitted_to_all(draft, samples, seed), answers, growth_decay)
+
+
+def fit_alike(
+    samples: Samples,
+    held_out: NDArray[np.bool_],
+    like: WideFit,
+    seeds: tuple[int, int],
+    groups: InputGroups = NO_GROUPS,
+) -> Draft:
+    """Return another network of about the size of the first, grown on all samples but `held_out`.
+
+    `seeds` are those of the first network and of this one.
+    """
+    first = like.draft
+    with threadpool_limits(1, user_api="blas"):
+        grown = samples.take(some_rows(np.flatnonzero(~held_out), GROWTH_SAMPLES, seeds[1]))
+        draft = start(grown, first.transfer, like.growth_decay, first.usable)
+        bins = Bins(grown, first.usable, seeds[1], groups)
+        left = len(first.nodes)
+        while left > 0 and grow_once(draft, bins, FAST_RATE, left):
+            left = len(first.nodes) - len(draft.nodes)
+        draft.decay = first.decay
+        return fitted_to_all(draft, samples, seeds[0])
+
+
+def fitted_to_all(draft: Draft, samples: Samples, seed: int) -> Draft:
+    """Return a network whose outputs are fitted to all samples, or to as many as allowed."""
+    operations = (len(draft.features) + 1) ** 2 * len(draft.bias)
+    most = max(GROWTH_SAMPLES, int(SOLVED_OPERATIONS / operations))
+    solved = samples.take(some_rows(np.arange(len(samples.inputs)), most, seed))
+    draft = copied(draft, solved, range(len(draft.nodes)))
+    draft.solve(FINAL_STEPS)
+    return draft
+
+
+def finished(drafts: Sequence[Draft]) -> Draft:
+    """Return a network, or the average of a committee, without superfluous edges and nodes."""
+    with threadpool_limits(1, user_api="blas"):
+        if len(drafts) > 1:
+            draft = average(drafts)
+            remove_negligible_edges(draft, NEGLIGIBLE_OF_MEAN)
+            return copied(draft, draft.samples, needed(draft))
+        draft = drafts[0]
+        remove_negligible_edges(draft, NEGLIGIBLE)
+        draft = copied(draft, draft.samples, needed(draft))
         draft.solve(FINAL_STEPS, 1e-5)
-    return WideFit(draft, answers)
+    return draft
 
 
 def choose_decay(draft: Draft, held_out: Samples, rows: NDArray[np.intp]) -> None:
@@ -165,52 +212,3 @@ def copied(draft: Draft, samples: Samples, kept: Sequence[int]) -> Draft:
     ]
     result.costs = draft.costs[: len(result.rounds) + 1]
     return result
-
-
-def needed(draft: Draft) -> list[int]:
-    """Return the gates from which an edge leads to an output, directly or through other gates."""
-    nodes = {node for node, some in zip(draft.features, draft.weights, strict=True) if some.any()}
-    for i in reversed(range(len(draft.nodes))):
-        if draft.n_inputs + i in nodes:
-            nodes.add(draft.nodes[i].source)
-    return [i for i in range(len(draft.nodes)) if draft.n_inputs + i in nodes]
-
-
-def remove_negligible_edges(draft: Draft) -> None:
-    """Remove edges into outputs that hardly matter, and adjust the others.
-
-    Edges whose removal raises the cost by less than NEGLIGIBLE go. Squared errors are divided by
-    their mean for that.
-    """
-    answers, weight = draft.answers(), draft.samples.weight
-    limits = np.full(len(draft.bias), NEGLIGIBLE)
-    if draft.transfer == LINEAR:
-        squares = weight @ (answers - draft.samples.targets) ** 2
-        limits *= squares / max(float(weight.sum()), 1e-300)
-    fishers = draft.fishers(draft.design(), draft.curvature(answers))
-    for o, limit in enumerate(limits):
-        fisher = fishers[min(o, len(fishers) - 1)]
-        draft.weights[:, o] = without_least(draft.weights[:, o], fisher, limit)
-    draft.removed = draft.weights == 0.0
-
-
-def without_least(weights: NDArray, fisher: NDArray, limit: float) -> NDArray[np.float64]:
-    """Return weights of which some are 0: one after the other, the least important first.
-
-    Optimal brain surgeon: ½·w²/[F⁻¹]ₑₑ is what the cost rises without weight e if the other
-    parameters adjust. The first row of `fisher` is that of the bias.
-    """
-    inverse, weights = np.linalg.inv(fisher)[1:, 1:], weights.copy()
-    left = np.ones(len(weights), bool)
-    while left.any():
-        rises = np.full(len(weights), np.inf)
-        rises[left] = 0.5 * weights[left] ** 2 / np.diag(inverse)[left]
-        least = int(np.argmin(rises))
-        if rises[least] >= limit:
-            break
-        column = inverse[:, least] / inverse[least, least]
-        weights -= weights[least] * column
-        inverse -= np.outer(column, inverse[least])
-        left[least] = False
-        weights[~left] = 0.0
-    return weights

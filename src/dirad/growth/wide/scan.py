@@ -76,7 +76,7 @@ class Search:
         self.n_outputs = self.g.shape[1]
         self.noise = variance_of(self.residual, self.curvature)
         self.design = draft.design()
-        self.fishers = draft.fishers(self.design, self.curvature)
+        self.fishers = draft.recent_fishers()
 
     def best(self, count: int) -> list[Candidate]:
         """Return the best candidates, at most `count`, of different places."""
@@ -104,11 +104,10 @@ class Search:
     def _steps(self, inputs: NDArray[np.intp]) -> tuple[list[Candidate], NDArray]:
         """Return the best steps, and the largest gain of a step of each variable."""
         both = np.hstack([self.g, self.h[:, None]])
-        below = [
-            np.cumsum((both.T @ self.bins.indicators(part)).reshape(len(both.T), -1, BINS), axis=2)
-            for part in np.array_split(inputs, -(-len(inputs) // 64))
-        ]
-        sums = np.concatenate(below, axis=1)
+        parts = np.array_split(inputs, -(-len(inputs) // 64))
+        sums = np.concatenate([self.bins.totals(both, part) for part in parts], axis=1).cumsum(
+            axis=2
+        )
         gains = gain_on_feeding_source(sums[:-1], sums[-1], self.decay).sum(axis=0)
         gains *= self.bins.valid(inputs)
         found = []
@@ -151,26 +150,27 @@ class Search:
     def _states_above_low(self, nodes: NDArray[np.intp]) -> NDArray[np.float32]:
         """Return states of nodes above their lowest values, for the samples scanned."""
         low = np.array([self.draft.low(node) for node in nodes.tolist()])
-        states = self.draft.states[np.ix_(self.bins.rows, nodes)]
-        return (states - low).astype(np.float32)
+        states = self.draft.states.T[nodes][:, self.bins.rows]
+        return (states - low[:, None]).astype(np.float32).T
 
     def _gated_nodes(self, inputs: NDArray[np.intp]) -> list[Candidate]:
         """Return the best products of a source and a gate."""
         sources = self._strongest_sources()
         if not len(sources):
             return []
-        rows, indicators = self._states_above_low(sources), self.bins.indicators(inputs)
-        shape = (len(sources), len(inputs), BINS)
+        rows = self._states_above_low(sources)
         feeds = self._feeds(sources)[:, None, None]
-        gains = np.zeros(shape, np.float32)
-        h = np.cumsum(((rows**2 * self.h[:, None]).T @ indicators).reshape(shape), axis=2)
-        for o in range(self.n_outputs):
-            g = np.cumsum(((rows * self.g[:, o, None]).T @ indicators).reshape(shape), axis=2)
+        # The sums for all outputs at once: the rows of one matrix.
+        weighted = [rows**2 * self.h[:, None], *(rows * g[:, None] for g in self.g.T)]
+        sums = self.bins.totals(np.hstack(weighted), inputs).cumsum(axis=2)
+        h, *of_outputs = sums.reshape(-1, len(sources), len(inputs), BINS)
+        gains = np.zeros_like(h)
+        for g in of_outputs:
             gains += np.maximum(*gated_gains(g, h, feeds, self.decay))
         gains *= self.bins.valid(inputs)
         found = []
-        for place in largest(gains, 32):
-            s, i, b = np.unravel_index(place, shape)
+        for place in largest(gains, RESCORED):
+            s, i, b = np.unravel_index(place, gains.shape)
             gain_of_one = float(gains[s, i, b])
             found.append(self._candidate(gain_of_one, int(sources[s]), int(inputs[i]), int(b)))
         return found
@@ -272,17 +272,9 @@ class Search:
         residual, curvature = self.residual.astype(np.float32), self.curvature.astype(np.float32)
         design = self.design.astype(np.float32)
         scores, squares = residual.T @ features, curvature.T @ features**2
-        gains = np.zeros(features.shape[1])
-        explained = np.empty(0)
-        for o in range(self.n_outputs):
-            if o < len(self.fishers):
-                factor = cholesky(self.fishers[o], lower=True, check_finite=False)
-                projection = (design * curvature[:, o, None]).T @ features
-                part = solve_triangular(factor, projection, lower=True, check_finite=False)
-                explained = (part**2).sum(axis=0)
-            left = squares[o] - explained
-            some = left > LEAST_LEFT * squares[o]
-            gains += np.where(some, gain(scores[o], left, self.draft.decay), 0.0)
+        left = self._share_left(features, design) * squares
+        gains = gain(scores, left, self.draft.decay) * (left > LEAST_LEFT * squares)
+        gains = gains.sum(axis=0)
         result = []
         for one, found in zip(candidates, gains.reshape(len(candidates), -1), strict=True):
             best = int(np.argmax(found))
@@ -290,6 +282,19 @@ class Search:
             rate = (float(found[best]) - one.chance) / (n_edges(gates) + self.n_outputs)
             result.append(one._replace(rate=rate, gates=gates))
         return result
+
+    def _share_left(self, features: NDArray, design: NDArray) -> NDArray[np.float32]:
+        """Return how much of each feature the present ones leave unexplained.
+
+        Samples are weighted by the mean curvature of all outputs.
+        """
+        h = self.curvature.mean(axis=1).astype(np.float32)
+        fisher = self.fishers[0] if len(self.fishers) == 1 else np.mean(self.fishers, axis=0)
+        factor = cholesky(fisher, lower=True, check_finite=False).astype(np.float32)
+        weighted = features * h[:, None]
+        part = solve_triangular(factor, design.T @ weighted, lower=True, check_finite=False)
+        squares = np.einsum("ij,ij->j", weighted, features)
+        return 1.0 - (part**2).sum(axis=0) / np.maximum(squares, 1e-30)
 
     def _with_steepness(self, gate: Gate, steepness: float) -> Gate:
         """Return a gate with a gain if it is not chosen yet, that is ±1."""
@@ -317,8 +322,10 @@ class Search:
             sources = states[:, np.maximum(source, 0), None].astype(np.float32)
         terms = sources * weight[:, None].astype(np.float32) + bias[:, None].astype(np.float32)
         z = np.stack([summed(gate.gate, states) - gate.threshold for gate in gates], axis=1)
-        gains = [[self._with_steepness(gate, k).gain for k in STEEPNESS] for gate in gates]
-        return terms * modulation(z[:, :, None].astype(np.float32) * np.array(gains, np.float32))
+        spread = np.array([self.bins.spread[gate.gate[0][0]] for gate in gates])
+        gains = np.array([gate.gain for gate in gates])[:, None]
+        gains = np.where(np.abs(gains) == 1.0, gains * STEEPNESS / spread[:, None], gains)
+        return terms * modulation(z[:, :, None].astype(np.float32) * gains.astype(np.float32))
 
 
 def n_edges(gates: tuple[Gate, ...]) -> int:
