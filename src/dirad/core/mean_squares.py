@@ -56,7 +56,7 @@ def squared_sums(sums: Any, means: Any) -> SquaredSums:
 
 def bundled(squared: SquaredSums) -> BundledSums:
     """Return the same sums for a single sample."""
-    start, source, weight, bias, *means = squared
+    start, source, weight, bias = squared.start, squared.source, squared.weight, squared.bias
     length = np.diff(start).astype(np.int64)
     order = np.argsort(-length, kind="stable")
     slot = np.empty(len(order), np.int64)
@@ -72,9 +72,8 @@ def bundled(squared: SquaredSums) -> BundledSums:
     kind = np.uint16 if source.max(initial=0) < 2**16 else np.uint32
     sources, weights = np.zeros(begin[-1], kind), np.zeros(begin[-1])
     sources[to], weights[to] = source, weight
-    return BundledSums(
-        begin.astype(np.uint32), sources, weights, biases, row.astype(np.uint32), *means
-    )
+    entries = begin.astype(np.uint32), sources, weights, biases, row.astype(np.uint32)
+    return BundledSums(*entries, squared.group, squared.scale, squared.floor)
 
 
 def mean_squares(squared: SquaredSums, values: NDArray, result: NDArray) -> None:

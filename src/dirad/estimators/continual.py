@@ -162,7 +162,7 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         l0=None,
         l1=None,
         categorical_features=FROM_DTYPE,
-        missing_features=AUTO,
+        missing_features: Any = AUTO,
         n_jobs=None,
         random_state=None,
     ):

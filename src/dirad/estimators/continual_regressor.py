@@ -135,7 +135,7 @@ class PREVALRegressor(RegressorMixin, StreamEstimator):
         l0=None,
         l1=None,
         categorical_features=FROM_DTYPE,
-        missing_features=AUTO,
+        missing_features: Any = AUTO,
         n_jobs=None,
         random_state=None,
     ):

@@ -93,17 +93,18 @@ class ConflictDisplay:
         """Draw samples as a `model` sees them, by default the one that predicts their class."""
         from dirad.estimators.columns import network_inputs
 
-        X = X if hasattr(X, "iloc") else np.atleast_2d(np.asarray(X))
-        route = estimator.route(X) if model is None else np.full(len(X), model)
-        X = network_inputs(estimator, X)
+        samples: Any = X if hasattr(X, "iloc") else np.atleast_2d(np.asarray(X))
+        route = estimator.route(samples) if model is None else np.full(len(samples), model)
+        inputs = network_inputs(estimator, samples)
         parts = [
-            seen_by(model_of(estimator, int(r)), x[None]) for r, x in zip(route, X, strict=True)
+            seen_by(model_of(estimator, int(r)), x[None])
+            for r, x in zip(route, inputs, strict=True)
         ]
         view = View(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
         names = [f"model {number}" for number in route]
-        if len(X) > MOST_ROWS:
+        if len(inputs) > MOST_ROWS:
             view = View(*(column.mean(axis=0, keepdims=True) for column in view))
-            names = [f"mean of {len(X)}"]
+            names = [f"mean of {len(inputs)}"]
         return cls(view, names, shape=shape).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> "ConflictDisplay":

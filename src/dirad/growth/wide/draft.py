@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg import get_lapack_funcs
 
 from dirad.core.network import EDGE as EDGE_RECORD
 from dirad.core.network import (
@@ -26,6 +26,8 @@ BIAS_DECAY = 1e-6  # relative; keeps the curvature invertible
 LEAST_PROBABILITY = 1e-12
 HALVINGS = 6  # of a Newton step that would raise the cost
 FRESH = 1.3  # growth of the number of parameters after which curvatures are computed again
+
+potrf, potrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)
 
 
 class Samples(NamedTuple):
@@ -337,10 +339,10 @@ def _records(kind: int, count: int) -> NDArray:
 
 def solution(matrix: NDArray, right: NDArray) -> NDArray[np.float64]:
     """Solve linear equations with a symmetric positive definite matrix."""
-    factor, failed = dpotrf(matrix.T, lower=True, clean=False)
+    factor, failed = potrf(matrix.T, lower=True, clean=False)
     if failed:
         raise np.linalg.LinAlgError("the curvature is not positive definite")
-    return dpotrs(factor, right, lower=True)[0]
+    return potrs(factor, right, lower=True)[0]
 
 
 def transferred(activation: NDArray, transfer: int) -> NDArray[np.float64]:

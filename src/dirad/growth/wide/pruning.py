@@ -70,7 +70,7 @@ def without_least(
         while len(least) > 1 and 0.5 * kept[least] @ solved > min(len(least) * limit, budget):
             least = least[: len(least) // 2]  # of several alike not all are superfluous
             solved = np.linalg.solve(inverse[np.ix_(least, least)], kept[least])
-        budget -= 0.5 * kept[least] @ solved
+        budget -= 0.5 * float(kept[least] @ solved)
         if budget < 0.0:
             break
         rest = np.delete(np.arange(len(left)), least)
