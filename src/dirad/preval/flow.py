@@ -217,13 +217,10 @@ def apply_new(
     """Give the novel samples of a batch to a new model, or to one that is not calibrated."""
     models, novel, p = decision
     verdicts = [one.verdict for one in judgements]
-    # Residuals contradict all rules of a group alike: the one that was not asked to split the
-    # batch, though calibrated, must not learn it.
-    numbers = system.settings.targets == NUMBERS
-    asked = judgements if numbers else decide.one_per_group(judgements)
-    judges = [one.model for one in asked]
+    # A model of the same inputs that was not asked to split the batch knows that it is new as well.
+    judges = [one.model for one in judgements]
     young = next((m for m in system.learners if m not in judges), None)
-    why = explained_change(judgements, batch.X, batch.y, novel, system.latest)
+    why = explained_change(judgements, batch.X, batch.y, models, novel)
     evidence = events.closest_verdicts(verdicts) | why.as_evidence()
     number = (young or system.open_model(evidence)).number
     system.mark_used(number, verdicts)
