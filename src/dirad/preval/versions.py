@@ -31,7 +31,7 @@ def is_better(loss: float, than: float, n: int, *, numeric: bool) -> bool:
     """
     if numeric:
         return loss < (1.0 - MIN_GAIN) * than
-    return (than - loss) * n > MIN_Z * np.sqrt((than + loss) * n)
+    return bool((than - loss) * n > MIN_Z * np.sqrt((than + loss) * n))
 
 
 def with_one_more(
