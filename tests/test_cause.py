@@ -106,3 +106,15 @@ def test_classes_never_seen_are_explained_by_what_tells_them_apart():
     found = model.explain(X[1600:], np.where(X[1600:, 4] > 0.3, 7, 8))
     assert found.kind == "new rule"
     assert found.inputs[0].input == 4
+
+
+def test_of_two_rules_the_closer_one_is_explained():
+    X, _ = task(5000, 0)
+    y = 3.0 * X[:, 0] + 0.1 * np.random.default_rng(0).normal(size=5000)
+    y[1600:3200] += 4.0 * (X[:, 2] - X[:, 0])[1600:3200]  # another rule; then the first one again
+    model = PREVALRegressor(random_state=0).partial_fit(X[:4600], y[:4600])
+    assert len(model.models_) == 2
+    for start in (y[4600:], y[4600:] + 4.0 * (X[:, 2] - X[:, 0])[4600:]):
+        found = model.explain(X[4600:], start + 3.0 * X[4600:, 4])
+        assert found.kind == "new rule"
+        assert found.inputs[0].input == 4

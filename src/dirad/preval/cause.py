@@ -19,7 +19,7 @@ from dirad.preval.events import (
 from dirad.preval.expert import Expert
 from dirad.preval.judgement import Judgement, answering, judge
 from dirad.preval.refinement import is_numeric, logistic
-from dirad.preval.switch import Switched
+from dirad.preval.switch import Switched, sample_costs
 from dirad.preval.targets import class_codes, is_labelled
 
 MAX_INPUTS = 5  # that are named
@@ -44,7 +44,7 @@ def explained(
         case Switched(before, after, _, p):
             return Explanation(MIXED, after, p, [], models=(before, after))
         case decide.SomeNew(models, novel):
-            found = explained_change(judgements, X, y, models, novel)
+            found = explained_change(judgements, X, y, models, novel, latest)
             if novel.all():
                 return found
             known = numbers_of(models[~novel])
@@ -58,14 +58,13 @@ def explained_change(
     y: NDArray,
     models: NDArray[np.int64],
     novel: NDArray[np.bool_],
+    latest: int | None,
 ) -> Explanation:
-    """Return how the novel samples of a batch contradict the model that knows most of them best.
+    """Return how the novel samples of a batch contradict the closest model.
 
-    `models` are those that know each sample of the batch best. Compared with any other, a batch
-    differs also by what distinguishes the tasks of the two.
+    Compared with any other, they differ also by what distinguishes the tasks of the two.
     """
-    nearest = int(np.bincount(models[novel]).argmax())
-    one = next(one for one in judgements if one.model.number == nearest)
+    one = closest(judgements, y, models, novel, latest)
     model, verdict = answering(one.model), one.verdict
     X, y = X[novel], y[novel]
     if verdict.validated:  # the model knows the batch as a whole: only its end is new
@@ -76,6 +75,29 @@ def explained_change(
     kind = kind_of_change(verdict.p_inputs, verdict.p_labels, 1.0 - verdict.limit, known)
     inputs = contradicting_inputs(model, X, y, rule=kind == NEW_RULE)
     return Explanation(kind, model.number, one.verdict.p, inputs)
+
+
+def closest(
+    judgements: Sequence[Judgement],
+    y: NDArray,
+    models: NDArray[np.int64],
+    novel: NDArray[np.bool_],
+    latest: int | None,
+) -> Judgement:
+    """Return the judgement by the model that fits the novel samples of a batch best.
+
+    `models` are those that know the inputs of each sample best. Of several rules on the same
+    inputs, labels tell, or else the model in use is closest.
+    """
+    nearest = int(np.bincount(models[novel]).argmax())
+    group = next(one.model.group for one in judgements if one.model.number == nearest)
+
+    def surprise(one: Judgement) -> tuple[float, bool]:
+        costs = sample_costs(one._replace(scores=one.scores.of(slice(-len(y), None))), y)
+        costs = one.label_errors[-len(y) :] if costs is None else costs
+        return float(costs[novel].sum()), one.model.number != latest
+
+    return min((one for one in judgements if one.model.group == group), key=surprise)
 
 
 def numbers_of(models: NDArray[np.int64]) -> tuple[int, ...]:

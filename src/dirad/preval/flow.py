@@ -220,7 +220,7 @@ def apply_new(
     # A model of the same inputs that was not asked to split the batch knows that it is new as well.
     judges = [one.model for one in judgements]
     young = next((m for m in system.learners if m not in judges), None)
-    why = explained_change(judgements, batch.X, batch.y, models, novel)
+    why = explained_change(judgements, batch.X, batch.y, models, novel, system.latest)
     evidence = events.closest_verdicts(verdicts) | why.as_evidence()
     number = (young or system.open_model(evidence)).number
     system.mark_used(number, verdicts)
