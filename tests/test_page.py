@@ -17,7 +17,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
 from browsers import Browser, chromium
-from dirad import DIRADClassifier, DIRADRegressor
+from dirad import DIRADClassifier, DIRADRegressor, PREVALClassifier
 from dirad.core.network import new_network
 from dirad.history import EDGE, RECORD, RESTORED, History
 from dirad.inference import respond
@@ -996,3 +996,14 @@ def test_the_policy_lets_nothing_else_run(browser, long_page):
     console, asked = browser.logs()
     assert any("Content Security Policy" in line for line in console)
     assert set(asked) <= {long_page.as_uri()}
+
+
+def test_a_page_of_samples_while_a_model_is_in_training(tmp_path):
+    X = np.random.default_rng(0).normal(size=(600, 4))
+    model = PREVALClassifier(random_state=0).partial_fit(X, X[:, 0] > 0)
+    assert model.models_[0].is_calibrated
+    assert model.models_[0].phase != "stable"
+    data = data_of(write_page(model, tmp_path / "page.html", X=X[:20], y=X[:20, 0] > 0))
+    view = data["samples"]["views"][0]
+    assert len(view["score"]) == 20
+    assert view["inputs"] is None

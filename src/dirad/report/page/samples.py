@@ -75,7 +75,7 @@ def view_data(model: Any, X: NDArray, ids: list[int], image: bool) -> dict[str, 
     data: dict[str, Any] = {
         "score": short(model.evaluate(X).score) if model.is_calibrated else None
     }
-    if model.error_stats is None:
+    if model.error_stats is None or model.phase != "stable":
         return data | {"nodes": None, "inputs": None, "predicted": None}
     view = seen_by(model, X)
     places = {node: i for i, node in enumerate(ids)}
