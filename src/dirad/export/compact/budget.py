@@ -104,9 +104,9 @@ def to_compact(
     `high` are the values that the input bytes 0 and 255 stand for, one for all inputs or one for
     each; by default the range of X is used (or four standard deviations around the mean in `fit`).
     `storages` are the ways to store numbers that are compared; where less than half of the network
-    fits, each is also tried without hidden nodes, whose code takes about 120 bytes. With `fast`, the bytes are those of
-    ``compact_source(net, fast=True)``, whose straight-line code takes several times as many for an
-    edge, and a fraction of the instructions.
+    fits, each is also tried without hidden nodes, whose code takes about 120 bytes. With `fast`,
+    the bytes are those of ``compact_source(net, fast=True)``, whose straight-line code takes
+    several times as many for an edge, and a fraction of the instructions.
     """
     check_model(model)
     known = X is not None
