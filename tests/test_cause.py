@@ -85,3 +85,24 @@ def test_an_event_in_words():
     event = ModelEvent(7, "opened", 2, {"cause": "shifted inputs", "inputs": [change]})
     assert str(event) == ("batch 7: model 2 opened (shifted inputs; input 1: 4 ± 1, usually 0 ± 1)")
     assert "load: 4" in event.text(["u", "load"])
+
+
+def test_an_alarm_is_explained_against_the_model_that_fits_best():
+    """Not against the one in use, from which it differs also as the known task does."""
+    X, y = task(3000, 0)
+    X[1200:2000] += 6.0 * (np.arange(N) == 1)  # another task
+    X[2200:] += 5.0 * (np.arange(N) == 3)  # the first one, with an input that moved
+    model = PREVALClassifier(random_state=0).partial_fit(X[:2000], y[:2000])
+    assert model.reports_[-1].model == 1
+    found = model.explain(X[2200:], y[2200:])
+    assert found.model == 0
+    assert found.inputs[0].input == 3
+    assert 1 not in [one.input for one in found.inputs]
+
+
+def test_classes_never_seen_are_explained_by_what_tells_them_apart():
+    X, y = task(2000, 0)
+    model = PREVALClassifier(random_state=0).partial_fit(X[:1600], y[:1600])
+    found = model.explain(X[1600:], np.where(X[1600:, 4] > 0.3, 7, 8))
+    assert found.kind == "new rule"
+    assert found.inputs[0].input == 4

@@ -8,11 +8,11 @@ from scipy.signal import lfilter
 
 import dirad
 from dirad import PREVALClassifier
+from dirad.preval import flow
 from dirad.preval.calibration import calibrate
 from dirad.preval.dependence import Memory, autocorrelation_time, trend_time
 from dirad.preval.duplicates import rival_of
 from dirad.preval.settings import PRESETS
-from dirad.preval.system import System
 from dirad.preval.task_memory import memory_with
 from dirad.storage.model_file import packed
 
@@ -122,13 +122,13 @@ def test_a_burst_is_no_task_and_what_lasts_is():
 def test_a_batch_is_tested_with_those_before_it_alone(monkeypatch):
     """Not with itself, also when it was undecided."""
     tested = []
-    plain = System._decide_with
+    plain = flow.decide_with
 
-    def recorded(self, recent, batch, *rest, **options):
+    def recorded(system, recent, batch, *rest, **options):
         tested.append(([X.tobytes() for X, _ in recent], batch.X.tobytes()))
-        return plain(self, recent, batch, *rest, **options)
+        return plain(system, recent, batch, *rest, **options)
 
-    monkeypatch.setattr(System, "_decide_with", recorded)
+    monkeypatch.setattr(flow, "decide_with", recorded)
     monkeypatch.setattr(Memory, "batches_to_test", lambda self, size: 3)
     X = np.random.default_rng(0).normal(size=(9000, 5))
     X[6350:6399] *= 10.0
@@ -249,7 +249,7 @@ def test_the_model_in_use_answers_in_place_of_a_rival(monkeypatch):
         asked.append(np.mean(own.label == y))
         return others[0]
 
-    monkeypatch.setattr("dirad.preval.system.rival_of", rival)
+    monkeypatch.setattr("dirad.preval.model_in_use.rival_of", rival)
     X = rng.normal(size=(1200, 3)) + 4.0
     model.partial_fit(X, (X[:, 0] > 4.0).astype(int))
     assert len(asked) == 1

@@ -207,7 +207,7 @@ def test_an_interrupted_call_changes_nothing(monkeypatch):
     content = pickle.dumps(model)
     X, y = samples(200, seed=1, shift=9.0)
     with monkeypatch.context() as patch:
-        patch.setattr(System, "_complete_and_evict", interrupted("_complete_and_evict", 2))
+        patch.setattr(System, "complete_and_evict", interrupted("complete_and_evict", 2))
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X, y + 20)
         with pytest.raises(KeyboardInterrupt):

@@ -561,7 +561,7 @@ def test_of_many_experts_only_the_likely_ones_are_evaluated(monkeypatch):
     assert np.array_equal(found.outputs, expected.outputs)
     monkeypatch.setattr(system_module, "EXPERTS_PER_BATCH", 2)
     before = len(system.models)
-    assert str(system.learn_batch(*samples(3, 50, seed=11))).startswith("known: 3")
+    assert str(system.learn_batch(*samples(3, 50, seed=11))).startswith("back to 3")
     assert len(system.models) == before
 
 

@@ -80,7 +80,7 @@ def test_a_change_of_categories_or_gaps_is_new(capfdbinary, own, tmp_path, chang
     code, text, errors = run(capfdbinary, "learn", own, day, "--json")
     assert (code, errors) == (0, "")
     record = json.loads(text)
-    assert record["What was recognized"][0]["taken for"] in ("new", "undecided")
+    assert record["What was recognized"][0]["taken for"] in ("new inputs", "undecided")
     assert f"{name}: 1" in record["Events"][0]
     answers = tmp_path / "answers.csv"
     assert run(capfdbinary, "predict", own, day, "-o", answers, "--novelty", "--quiet")[0] == 0

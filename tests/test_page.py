@@ -28,6 +28,8 @@ from synthetic import continual_classifier, digits, grown_classifier
 
 MEGABYTE = 1_000_000
 PHONE = 390
+CHANGES = "#timeline ~ details:has([aria-label=Changes]) > summary"
+EVENTS = "#timeline ~ details:has([aria-label=Events]) > summary"
 
 
 @pytest.fixture(scope="module")
@@ -463,9 +465,9 @@ def test_a_continual_learner_shows_models_conflicts_and_routing(browser, continu
     assert browser.run(red) == len(data["samples"]["views"][1]["inputs"][i])
     lanes = browser.driver.find_elements(By.CSS_SELECTOR, "#timeline text")
     assert {"model 0", "model 1"} <= {lane.text for lane in lanes}
-    browser.click("#timeline ~ details summary")
-    assert f"{len(continual.events_)} model events" in browser.text("#timeline ~ details summary")
-    browser.press("#timeline ~ details summary", Keys.ENTER)
+    browser.click(EVENTS)
+    assert f"{len(continual.events_)} model events" in browser.text(EVENTS)
+    browser.press(EVENTS, Keys.ENTER)
     captions = browser.text(".matrices")
     assert "Routing: share of each true task" in captions
     assert "Accuracy on each task" in captions
@@ -793,10 +795,18 @@ CONTROLS = {
         "samples.go(0)",
         "stream",
     ),
+    "changes of the stream": Control(
+        CHANGES,
+        click(CHANGES),
+        keys(CHANGES, Keys.ENTER),
+        "[document.querySelector('[aria-label=Changes]').checkVisibility()]",
+        becomes(True),
+        page="stream",
+    ),
     "events of the stream": Control(
-        "#timeline ~ details summary",
-        click("#timeline ~ details summary"),
-        keys("#timeline ~ details summary", Keys.ENTER),
+        EVENTS,
+        click(EVENTS),
+        keys(EVENTS, Keys.ENTER),
         "[document.querySelector('[aria-label=Events]').checkVisibility()]",
         becomes(True),
         page="stream",

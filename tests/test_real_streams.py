@@ -8,6 +8,7 @@ import pickle
 import tarfile
 import zipfile
 from collections import Counter
+from functools import partial
 from math import exp, sqrt
 
 import numpy as np
@@ -640,3 +641,24 @@ def test_table_of_detectors():
     assert row["false"] == "1 of 4"
     assert row["moved input"] == "1 of 1, delay 2"
     assert (row["wider input"], row["new rule"]) == ("0 of 1", "0 of 1")
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.2, 0.4])
+def test_the_mean_discrepancy_is_that_of_frouros(shift):
+    """Its release 0.9.0 requires an older NumPy than this project, so that it is seldom there."""
+    data_drift = pytest.importorskip("frouros.detectors.data_drift")
+    callbacks = pytest.importorskip("frouros.callbacks")
+    kernels = pytest.importorskip("frouros.utils.kernels")
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        first, new = rng.normal(size=(2, 200, 5))
+        new[:, 3] += shift
+        both = np.concatenate([first, new])
+        distance = np.square(both[:, None] - both).sum(axis=2)
+        width = np.sqrt(np.median(distance[distance > 0]) / 2.0)
+        test = callbacks.PermutationTestDistanceBased(200, num_jobs=1, random_state=seed, name="p")
+        theirs = data_drift.MMD(partial(kernels.rbf_kernel, sigma=width), callbacks=[test])
+        theirs.fit(X=first)
+        _, logs = theirs.compare(X=new)
+        p = detectors.discrepancy_p_value(first, new, np.random.default_rng(seed))
+        assert p == pytest.approx(logs["p"]["p_value"], abs=0.15)

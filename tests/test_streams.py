@@ -14,7 +14,7 @@ from dirad import cli
 from dirad.cli.stream import view_of
 from dirad.datasets import Dataset
 from dirad.plot.timeline import draw_timeline
-from dirad.preval.events import Journal, ModelEvent
+from dirad.preval.events import Journal, ModelEvent, Report
 from dirad.streams import detection, kinds, summary
 from dirad.streams import run as streams
 from dirad.streams.detection import MISSED, Part
@@ -202,7 +202,7 @@ class Fake:
         found = {self.tasks.setdefault(c, len(self.models) - 1) for c in true}
         kind = "new" if new else "mixed" if len(found) > 1 else "known"
         model = -1 if kind == "mixed" else found.pop()
-        self.journal.reports.append(SimpleNamespace(batch=batch, kind=kind, model=model, p=0.5))
+        self.journal.reports.append(Report(batch, kind, model, 0.5))
 
     def label(self, numbers, y):
         self.calls.append((len(self.journal.reports), numbers.tolist()))

@@ -11,7 +11,7 @@ from dirad import PREVALClassifier, PREVALRegressor
 from dirad.preval.buffer import Buffer
 from dirad.preval.calibration import RARE_CLASS_KEY, calibrate
 from dirad.preval.dependence import Memory
-from dirad.preval.stretches import MIN_STRETCHES, in_stretch
+from dirad.preval.stretches import LONGEST, MIN_STRETCHES, in_stretch, length_for
 from dirad.storage.model_file import packed
 
 SMALL = {"random_state": 0, "buffer_size": 1000, "steps_per_batch": 20, "batch_size": 100}
@@ -71,9 +71,17 @@ def test_a_buffer_that_has_lost_samples_stays_as_it_is():
 
 
 def test_stretches_are_held_out_of_a_stream_that_turns_out_to_be_dependent():
-    buffer = learned(phi=0.9)._stream.system.learners[0].buffer
-    assert buffer.stretch > 10
-    assert np.mean(stretches(buffer.held_out)) > 5
+    buffer = learned(phi=0.98)._stream.system.learners[0].buffer
+    assert buffer.stretch > 4
+    assert np.mean(stretches(buffer.held_out)) > 3
+
+
+def test_there_is_one_stretch_in_each_autocorrelation_time():
+    assert length_for(200.0, 0.1) == 20.0
+    assert length_for(5.0, 0.1) == 1.0
+    assert length_for(1e6, 0.1) == LONGEST
+    held = [in_stretch(i, 0, 0.1, length_for(200.0, 0.1)) for i in range(3200, 6400)]
+    assert len(stretches(held)) == pytest.approx(3200 / 200, abs=1)
 
 
 def test_independent_samples_are_held_out_one_by_one():
@@ -127,8 +135,9 @@ def test_few_independent_stretches_make_the_tests_careful():
     counts = {0: (0.0, 50.0), 1: (0.0, 50.0), RARE_CLASS_KEY: (0.0, 900.0)}
     known = calibrate(rng.normal(size=100), np.zeros(100, int), 1, counts)
     known = known._replace(memory=Memory(10.0, 5.0, 10.0), n_learned=1000)
-    stretches = known._replace(in_stretches=True)
+    stretches = known._replace(stretch=50.0)
     assert (known.n_calibrating, stretches.n_calibrating) == (100.0, 20.0)
+    assert known._replace(stretch=2.0).n_calibrating == 50.0
     rows = np.array([200])
     assert stretches.standard_error_of_mean(rows) > known.standard_error_of_mean(rows)
     y, wrong = np.zeros(200, int), np.arange(200) < 60

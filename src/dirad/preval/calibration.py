@@ -69,7 +69,7 @@ class Calibration(NamedTuple):
     memory: Memory = Memory()  # of the stream
     n_learned: int = 0  # samples that the model has seen
     residuals: Optional["ResidualCalibration"] = None  # of numbers, in place of wrong labels
-    in_stretches: bool = False  # were stretches held out, which depend on each other within?
+    stretch: float = 1.0  # samples in a row that were held out, which depend on each other
 
     @property
     def n_stored(self) -> int:
@@ -133,10 +133,12 @@ class Calibration(NamedTuple):
 
     @property
     def n_calibrating(self) -> float:
-        """How many independent samples the distribution of scores is worth."""
-        if not self.in_stretches:
-            return self.n_independent
-        return min(self.n_independent, float(self.samples.sum()) / self.memory.errors)
+        """How many independent samples the distribution of scores is worth.
+
+        A stretch that was held out is worth at least one.
+        """
+        held_out = float(self.samples.sum()) / min(self.memory.errors, self.stretch)
+        return min(self.n_independent, held_out)
 
     def z(self, scores: ScoreSum) -> float:
         """Return the z statistic of the mean normal score: standard normal for new samples."""
@@ -201,8 +203,7 @@ class Calibration(NamedTuple):
             return 1.0
         size = max(of / self.memory.losses, 1.0)
         worth = min(known_of, known_of / self.n_labelled * self.n_independent)
-        if self.in_stretches:
-            worth = min(worth, max(known_of / self.memory.losses, 1.0))
+        worth = min(worth, max(known_of / min(self.memory.losses, self.stretch), 1.0))
         share, known_share = count / max(of, 1), known_count / max(known_of, 1.0)
         return fisher_p_value(
             int(share * size), math.ceil(size), math.ceil(known_share * worth), math.ceil(worth)

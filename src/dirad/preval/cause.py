@@ -18,15 +18,9 @@ from dirad.preval.events import (
 )
 from dirad.preval.expert import Expert
 from dirad.preval.judgement import Judgement, answering, judge
-from dirad.preval.refinement import (
-    Answered,
-    as_answers,
-    fitting_samples,
-    is_numeric,
-    logistic,
-)
+from dirad.preval.refinement import is_numeric, logistic
 from dirad.preval.switch import Switched
-from dirad.preval.targets import is_labelled
+from dirad.preval.targets import class_codes, is_labelled
 
 MAX_INPUTS = 5  # that are named
 MIN_SHARE_OF_STRONGEST = 0.1  # of the strongest contradiction, below which an input is not named
@@ -50,7 +44,7 @@ def explained(
         case Switched(before, after, _, p):
             return Explanation(MIXED, after, p, [], models=(before, after))
         case decide.SomeNew(models, novel):
-            found = explained_change(judgements, X, y, novel, latest)
+            found = explained_change(judgements, X, y, models, novel)
             if novel.all():
                 return found
             known = numbers_of(models[~novel])
@@ -62,13 +56,16 @@ def explained_change(
     judgements: Sequence[Judgement],
     X: NDArray,
     y: NDArray,
+    models: NDArray[np.int64],
     novel: NDArray[np.bool_],
-    latest: int | None,
 ) -> Explanation:
-    """Return how the novel samples of a batch contradict the model in use, or else the closest."""
-    one = next((one for one in judgements if one.model.number == latest), None)
-    if one is None or any(other.verdict.validated for other in judgements):
-        one = max(judgements, key=lambda other: other.verdict.p)
+    """Return how the novel samples of a batch contradict the model that knows most of them best.
+
+    `models` are those that know each sample of the batch best. Compared with any other, a batch
+    differs also by what distinguishes the tasks of the two.
+    """
+    nearest = int(np.bincount(models[novel]).argmax())
+    one = next(one for one in judgements if one.model.number == nearest)
     model, verdict = answering(one.model), one.verdict
     X, y = X[novel], y[novel]
     if verdict.validated:  # the model knows the batch as a whole: only its end is new
@@ -115,7 +112,7 @@ def contradicting_inputs(model: Expert, X: NDArray, y: NDArray, *, rule: bool) -
         strength = np.maximum(np.maximum(moved, widened), unpredicted(model, X))
     order = np.argsort(-strength, kind="stable")[:MAX_INPUTS]
     least = max(MIN_SHARE_OF_STRONGEST * strength.max(), np.finfo(float).tiny)
-    order = order[strength[order] >= least]  # none if the labels are of classes never seen
+    order = order[strength[order] >= least]  # none if the batch has no spread
     return [
         InputChange(
             int(j),
@@ -148,18 +145,22 @@ def change_of_rule(model: Expert, X: NDArray, y: NDArray) -> NDArray[np.float64]
     It is the size of the weights of a linear correction of the model's answers to the batch.
     """
     labelled = is_labelled(y)
-    batch = Answered(X[labelled], y[labelled], model.evaluate(X[labelled]).outputs)
-    X, targets, outputs = fitting_samples(model, batch)
-    inputs = model.evaluator.scaling.standardize_and_clip(X)
-    Z = np.hstack([inputs, np.ones((len(X), 1))])
+    X, y = X[labelled], y[labelled]
     if not len(X):
         return np.zeros(X.shape[1])
-    answers = as_answers(model, outputs)
+    outputs = model.evaluate(X).outputs
+    inputs = model.evaluator.scaling.standardize_and_clip(X)
     if is_numeric(model):
-        residual = targets - answers[:, 0]
-        centred = Z[:, :-1] - Z[:, :-1].mean(axis=0)
+        residual = y - outputs[:, 0]
+        centred = inputs - inputs.mean(axis=0)
         return np.abs(centred.T @ (residual - residual.mean())) / len(X)
     # As an offset, the model's answers would hide changes where the model is confident.
-    weights = logistic(Z, targets, np.zeros_like(answers), np.zeros((Z.shape[1], answers.shape[1])))
-    before = logistic(Z, answers.argmax(axis=1), np.zeros_like(answers), np.zeros_like(weights))
+    Z = np.hstack([inputs, np.ones((len(X), 1))])
+    codes = class_codes(y).tolist()
+    classes = [*model.classes, *sorted(set(codes) - set(model.classes))]  # those never seen too
+    targets = np.array([classes.index(code) for code in codes])
+    nothing, start = np.zeros((len(X), len(classes))), np.zeros((Z.shape[1], len(classes)))
+    weights = logistic(Z, targets, nothing, start)
+    answers = outputs.argmax(axis=1) if model.classes else targets
+    before = logistic(Z, answers, nothing, start)
     return np.abs(weights - before)[:-1].max(axis=1)

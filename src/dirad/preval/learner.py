@@ -29,7 +29,7 @@ from dirad.preval.residuals import (
     calibrate_residuals,
 )
 from dirad.preval.settings import Settings
-from dirad.preval.stretches import LONGEST, length_for
+from dirad.preval.stretches import LENGTH_IF_SAID, length_for
 from dirad.preval.targets import NUMBERS, class_codes, fit_target_scaling, is_labelled
 from dirad.preval.task_memory import memory_of
 from dirad.preval.validation import ErrorStats, error_stats, prediction_error
@@ -214,7 +214,9 @@ class Learner:
         """
         expert = self._fitted_expert(threads)
         memory = expert.calibration.memory
-        if memory.independent or not self.buffer.hold_out_stretches(length_for(memory.inputs)):
+        if memory.independent:
+            return expert
+        if not self.buffer.hold_out_stretches(length_for(memory.inputs, self.buffer.share)):
             return expert
         steps, stable = self.l0.adaptation.state.step, self.l0.adaptation.stable
         self._restart_l0()
@@ -254,7 +256,7 @@ class Learner:
         calibration = calibration._replace(
             memory=times,
             n_learned=len(self.buffer),
-            in_stretches=self.buffer.stretch > 0,
+            stretch=max(self.buffer.stretch, 1.0),
         )
         if self.buffer.held_out.any():
             calibration = calibration._replace(
@@ -443,7 +445,7 @@ def new_learner(
     """Return a learner that has seen nothing yet."""
     l0 = new_l0(settings, seed, n_inputs, None if base is None else base.network)
     scaling = InputScaling(np.zeros(n_inputs), np.ones(n_inputs))
-    stretch = LONGEST if settings.order_matters == "yes" else 0.0
+    stretch = LENGTH_IF_SAID if settings.order_matters == "yes" else 0.0
     share, size = settings.held_out, settings.buffer_size
     return Learner(
         number=number,

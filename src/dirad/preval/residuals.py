@@ -41,7 +41,7 @@ class ResidualCalibration(NamedTuple):
         of_stream = {
             "memory": own,
             "n_learned": known.n_learned,
-            "in_stretches": known.in_stretches,
+            "stretch": known.stretch,
         }
         return self._replace(
             magnitude=self.magnitude._replace(**of_stream), signed=self.signed._replace(**of_stream)

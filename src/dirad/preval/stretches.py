@@ -1,7 +1,9 @@
 """Which samples are held out where their order matters: stretches, not single samples.
 
 A single sample held out among neighbours that it resembles says little about samples to come: what
-was fitted to the neighbours fits it too.
+was fitted to the neighbours fits it too. Stretches that are few say little as well, because all
+samples of one may be unusual together: so there is one in each autocorrelation time, as many as the
+stream has independent samples.
 """
 
 from dirad.core.random import uniform
@@ -9,13 +11,13 @@ from dirad.core.random import uniform
 STRETCHES_KEY = 102, 2  # purpose and step of the random keys
 EARLY_SAMPLES, EARLY_HOLD_OUT_SHARE = 200, 0.2  # of the first ones, at least this share is held out
 MIN_STRETCHES = 4  # among the first samples, and as many again whenever their number has doubled
-LONGEST = 1000  # samples
-TIMES_MEMORY = 2.0  # autocorrelation times that a stretch lasts
+LONGEST = 1000.0  # samples
+LENGTH_IF_SAID = 20.0  # where the user says that the order matters; the data may not yet tell how
 
 
-def length_for(tau: float) -> float:
+def length_for(tau: float, share: float) -> float:
     """Return how long stretches should be, given the autocorrelation time of the inputs."""
-    return min(TIMES_MEMORY * tau, float(LONGEST))
+    return min(max(share * tau, 1.0), LONGEST)
 
 
 def in_stretch(number: int, seed: int, share: float, length: float) -> bool:

@@ -1,32 +1,31 @@
 """Our PREVAL: models of many tasks in one stream, without task labels.
 
-A batch is scored by the calibrated models, `decide` says whose it is, and the decision is applied:
-learners take samples and training steps, and become experts.
+A system holds the models and answers by them. `flow` says which batch goes to which model: learners
+take samples and training steps, and become experts.
 """
 
 from copy import copy, deepcopy
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.random import bits
-from dirad.preval import answers, decide, events, refinement
+from dirad.preval import answers, events, flow
 from dirad.preval.answers import Answers, Evaluated
-from dirad.preval.cause import explained, explained_change, numbers_of
-from dirad.preval.dependence import MAX_BATCHES
+from dirad.preval.cause import explained
 from dirad.preval.duplicates import (
     Agreement,
     is_duplicate,
     is_same_inputs_other_labels,
-    rival_of,
 )
 from dirad.preval.events import Explanation, Journal, Report, Verdict
 from dirad.preval.expert import Expert, find_model, with_bases
+from dirad.preval.flow import Batch, Batches
 from dirad.preval.input_units import CommonInputUnits
 from dirad.preval.joint_evaluation import JointEvaluation
-from dirad.preval.judgement import Judgement, Model, answering, judge, judge_all
+from dirad.preval.judgement import Judgement, Model, answering, judge
 from dirad.preval.learner import Learner, new_learner
 from dirad.preval.preselection import (
     EXPERTS_PER_BATCH,
@@ -34,31 +33,16 @@ from dirad.preval.preselection import (
     MIN_EXPERTS,
     Preselection,
 )
-from dirad.preval.refinement import Answered, Refinement
+from dirad.preval.refinement import Refinement
 from dirad.preval.settings import Settings
-from dirad.preval.switch import Switched, decide_numbers
 from dirad.preval.targets import NUMBERS, class_codes, is_labelled
 
 MODEL_KEY = 100  # purpose of the random key of a model
-BATCHES_PER_LONG_TEST = 4  # of which one is tested with all recent ones
-BATCHES_PER_RIVAL = 5  # of which one is also shown to the other models
 MAX_IDLE_UNCALIBRATED = 20  # after which a learner of a few stray samples is removed
 
 
-Outputs = dict[Expert, NDArray[np.float64]]  # by the model that computed them
-
-
-class Batch(NamedTuple):
-    """Samples that are decided on together."""
-
-    X: NDArray[np.float64]
-    y: NDArray[np.int64]
-    first: int  # number of its first sample in the stream
-    weight: NDArray[np.float64] | None = None  # of each sample for what is learned; None: all 1
-
-
 class System:
-    """The models, and the flow of batches and samples among them."""
+    """The models of a stream: they are opened, learn, are merged and removed, and answer."""
 
     _preselected: Preselection | None = None  # computed when it is needed
     _joint: JointEvaluation | None = None  # also
@@ -79,7 +63,7 @@ class System:
         self.agreement = Agreement()
         self.undecided: Batch | None = None  # what follows tells whether it is new
         # Batches of the model in use: where samples depend on those before, several are tested.
-        self.recent: list[tuple[NDArray, NDArray[np.int64]]] = []
+        self.recent: Batches = []
         self.refinement: Refinement | None = None  # of the model in use
         self.last_used: dict[int, int] = {}  # by model: the last batch of which it took samples
 
@@ -190,204 +174,20 @@ class System:
         self, X: NDArray, y: NDArray[np.int64], weight: NDArray | None = None
     ) -> Report:
         """Learn one batch of any size: score it, decide whose it is, apply the decision."""
-        batch, before = Batch(X, y, self.journal.samples, weight), self.latest
-        judgements, decision = self._judge_and_decide(batch)
-        outputs = {answering(one.model): one.outputs for one in judgements}
-        self._compare_refinement(batch, outputs)
-        if isinstance(decision, decide.Known) and decision.model == before:
-            self._join_rival(batch, judgements)
-        if self._settle(decision):
-            judgements, decision = self._judge_and_decide(batch)
-        self.journal.add(self._apply(decision, judgements, batch))
-        if isinstance(decision, decide.Known):
-            self._merge_duplicates(judgements)
-        self._keep_recent(batch, before)
-        self._count_samples_and_classes(y)
-        self._complete_and_evict()
-        self._refine(batch, outputs)
-        return self.journal.reports[-1]
+        return flow.learn_batch(self, Batch(X, y, self.journal.samples, weight))
 
-    def _in_use(self) -> tuple[Expert | None, int]:
+    def in_use(self) -> tuple[Expert | None, int]:
         """Return the model in use as it answers, if it can, and which fit of it that is."""
         model = next((m for m in self.calibrated if m.number == self.latest), None)
         if isinstance(model, Learner):
             return model.interim, 2 * model.n_fitted + model.has_stable_l0
         return model, -1
 
-    def _version(self, number: int) -> int:
-        """Return the version of a model that answers; 0: the model as it was learned."""
-        model, known = self._in_use()[0], self.refinement
-        if known is None or model is None or number != known.model or number != model.number:
-            return 0
-        return known.best_version(model)
-
-    def _return_to(self, number: int, version: int, batch: Batch) -> None:
-        """Let an earlier version of a model answer, which knows a batch better than the last."""
-        model = answering(self.model(number))
-        fresh = refinement.from_version(model, self.n_inputs, version)
-        answered = Answered(batch.X, batch.y, model.evaluate(batch.X).outputs)
-        self.refinement = refinement.compared(fresh, model, answered)
-        self.journal.record("returned", number, {"reason": f"to version {version}"})
-
-    def _keep_version(self, model: Expert) -> None:
-        """Keep the slow correction of a finished model as a version, if it was better for long."""
-        known = self.refinement
-        if known is None or model not in self.models or not self.settings.max_versions:
-            return
-        if not refinement.is_worth_keeping(known):
-            return
-        self.refinement, kept = refinement.with_version(known, model)
-        self.models[self.models.index(model)] = kept
-        reason = f"version {kept.versions[-1].number}"
-        self.journal.record("refined", model.number, {"reason": reason})
-
-    def _compare_refinement(self, batch: Batch, outputs: Outputs) -> None:
-        """Compare the refinement with its model on a batch that neither has seen."""
-        model, _ = self._in_use()
-        if self.refinement is None or model is None or model not in outputs:
-            self.refinement = None
-        else:
-            answered = Answered(batch.X, batch.y, outputs[model][-len(batch.X) :])
-            self.refinement = refinement.compared(self.refinement, model, answered)
-
-    def _join_rival(self, batch: Batch, judgements: list[Judgement]) -> None:
-        """Put the model in use into the group of one that claims its samples wrongly.
-
-        Of a group, the model that was last used answers. Without this, the model that knows a
-        stream, and is refined by it, would be asked about none of its samples.
-        """
-        one = next(one for one in judgements if one.model.number == self.latest)
-        model = one.model
-        others = [m for m in self.calibrated if m.group != model.group]
-        if not others or self.refinement is None or self.journal.batches % BATCHES_PER_RIVAL:
-            return
-        own = one.scores.of(slice(-len(batch.X), None))
-        own = self.refinement.scores(answering(model), batch.X, own)
-        rival = rival_of(batch.X, class_codes(batch.y), own, others)
-        if rival is None:
-            return
-        if isinstance(model, Learner):
-            model.group = rival.group
-        else:
-            self.models[self.models.index(model)] = replace(model, group=rival.group)
-
-    def _refine(self, batch: Batch, outputs: Outputs) -> None:
-        """Fit the refinement again, with a batch that the model in use knows."""
-        model, fit = self._in_use()
-        report = self.journal.reports[-1]
-        if model is None or report.model != model.number:
-            self.refinement = None
-        elif report.kind in (events.KNOWN, events.NEW, events.LEARNING):
-            own = outputs.get(model)
-            own = model.evaluate(batch.X).outputs if own is None else own[-len(batch.X) :]
-            answered = Answered(batch.X, batch.y, own)
-            before = self.journal.batches - 1
-            self.refinement = refinement.refined(self.refinement, model, answered, fit, before)
-            self._keep_version(model)
-
-    def _judge_and_decide(
-        self, batch: Batch, *, may_wait: bool = True
-    ) -> tuple[list[Judgement], decide.Decision | Switched]:
-        """Let the models judge a batch, with recent ones where these are needed; decide on it."""
-        short, long = self._rates()
-        recent = self._recent_batches(len(batch.X))
-        found = self._decide_with(recent, batch, short, may_wait=may_wait)
-        if long and isinstance(found[1], decide.Known) and found[1].model == self.latest:
-            again = self._decide_with(self._before(), batch, long, may_wait=False, is_long=True)
-            found = found if isinstance(again[1], decide.Known) else again
-        return found
-
-    def _rates(self) -> tuple[float, float]:
-        """Return the rates of false alarms of the test of the next batch, and of a long window.
-
-        The second is 0 where none is tested now: one batch in a few is. Where samples depend on
-        those before, a change that lasts may show only in many batches. A model in training learns
-        its samples, so that only a finished one is tested so. The rates add up to those promised.
-        """
-        rate, model = self.false_alarms, self._in_use()[0]
-        learns = any(one.number == self.latest for one in self.learners)
-        if model is None or learns or model.calibration.memory.independent:
-            return rate, 0.0
-        due = self.journal.batches % BATCHES_PER_LONG_TEST == 0
-        many = len(self.recent) > BATCHES_PER_LONG_TEST
-        return rate / 2.0, rate / 2.0 * BATCHES_PER_LONG_TEST if due and many else 0.0
-
-    def _decide_with(
-        self,
-        recent: list[tuple[NDArray, NDArray[np.int64]]],
-        batch: Batch,
-        rate: float,
-        *,
-        may_wait: bool,
-        is_long: bool = False,
-    ) -> tuple[list[Judgement], decide.Decision | Switched]:
-        """Let the models judge a batch together with some before it, and decide on it."""
-        X = np.concatenate([*(X for X, _ in recent), batch.X])
-        y = np.concatenate([*(y for _, y in recent), batch.y])
-        judgements = judge_all(
-            self._models_for_batch(batch.X), X, y, self.latest, rate,
-            refinement=None if recent else self.refinement,  # it has learned recent batches
-            n_learned=len(X) - len(batch.X),
-            undecided=None if self.undecided is None else self.undecided[:2],
-            may_doubt=may_wait, is_long=is_long,
-        )  # fmt: skip
-        may_wait = may_wait and self.undecided is None
-        numbers = self.settings.targets == NUMBERS
-        decide_batch = decide_numbers if numbers else decide.decide
-        return judgements, decide_batch(
-            judgements, batch.y, self.settings, self.latest, false_alarms=rate, may_wait=may_wait
-        )
-
-    def _settle(self, decision: decide.Decision | Switched | None) -> bool:
-        """Take the batch that was undecided, given the decision on the next; is something new?
-
-        A burst is over by then, and belongs to the known task; what is new goes on.
-        """
-        batch, self.undecided = self.undecided, None
-        if batch is None:
-            return False
-        judgements, earlier = self._judge_and_decide(batch, may_wait=False)
-        new = decision is None or isinstance(decision, decide.SomeNew)
-        if not new and self.latest is not None:
-            earlier = decide.Known(self.latest, events.NO_P_VALUE)
-        elif isinstance(decision, decide.SomeNew) and isinstance(earlier, decide.Known):
-            one = next(one for one in judgements if one.model.number == earlier.model)
-            earlier = decide.new_tail(one, batch.y, decision.p, self.false_alarms) or earlier
-        before = self.latest
-        self._apply(earlier, judgements, batch)
-        self._keep_recent(batch, before)
-        return new
-
-    def _before(self) -> list[tuple[NDArray, NDArray[np.int64]]]:
-        """Return the last batches of the model in use, with the one that is undecided."""
-        return self.recent if self.undecided is None else [*self.recent, self.undecided[:2]]
-
-    def _recent_batches(self, batch_size: int) -> list[tuple[NDArray, NDArray[np.int64]]]:
-        """Return the last batches of the model in use that are tested with the next one."""
-        in_use = next((m for m in self.calibrated if m.number == self.latest), None)
-        n = 0
-        if in_use is not None:
-            n = in_use.calibration.memory.batches_to_test(batch_size) - 1
-        before = self._before()
-        return before[len(before) - n :] if n else []
-
-    def _keep_recent(self, batch: Batch, before: int | None) -> None:
-        """Keep a batch that tests of later ones may need: many if they are dependent.
-
-        `before` was the model in use. A batch that is undecided is kept when it is settled.
-        """
-        if self.latest != before:
-            self.recent = []
-        elif self.undecided is None:
-            model, _ = self._in_use()
-            dependent = model is not None and not model.calibration.memory.independent
-            self.recent = [*self.recent, batch[:2]][-(MAX_BATCHES - 1 if dependent else 1) :]
-
     def judge(self, X: NDArray, y: NDArray[np.int64] | None = None) -> list[Verdict]:
         """Return what each calibrated model says of a batch."""
         return [judge(model, X, y, self.false_alarms).verdict for model in self.calibrated]
 
-    def _models_for_batch(self, X: NDArray) -> list[Model]:
+    def models_for_batch(self, X: NDArray) -> list[Model]:
         """Return the models that judge a batch: all, or of many experts the likely ones."""
         preselection = self._preselection()
         if preselection is None:
@@ -405,84 +205,14 @@ class System:
             known = self._preselected = Preselection.of(experts)
         return known
 
-    def _apply(
-        self, decision: decide.Decision | Switched, judgements: list[Judgement], batch: Batch
-    ) -> Report:
-        """Give a batch to its models; return what is to be reported."""
-        verdicts = [one.verdict for one in judgements]
-        everything, now = np.arange(len(batch.X)), self.journal.batches
-        match decision:
-            case decide.NoneCalibrated():
-                model = self.adapting or self.open_model()
-                self._give(model.number, batch, everything)
-                return Report(now, events.LEARNING, model.number)
-            case decide.Known(number, p):
-                version = next(
-                    (one.version for one in judgements if one.model.number == number), None
-                )
-                changed = number != self.latest or version is not None
-                self._mark_used(number, verdicts)
-                if version is not None:
-                    self._return_to(number, version, batch)
-                self._give(number, batch, everything)
-                cause = events.BACK if changed else ""
-                return Report(now, events.KNOWN, number, p, cause, version=self._version(number))
-            case decide.Undecided(number, p):
-                self.undecided = batch
-                return Report(now, events.UNDECIDED, number, p)
-            case decide.Mixed(models, p):
-                self._mark_used(decision.largest, verdicts)
-                self._share_out(models, everything, batch)
-                known = numbers_of(models)
-                return Report(now, events.MIXED, decision.largest, p, models=known)
-            case Switched(before, after, at, p):
-                self._mark_used(after, verdicts)
-                self._give(before, batch, everything[:at])
-                self._give(after, batch, everything[at:])
-                self.last_used[before] = now - 1  # it did not take the last sample
-                return Report(now, events.MIXED, after, p, models=(before, after))
-            case decide.SomeNew():
-                return self._apply_new(decision, judgements, batch)
-
-    def _apply_new(
-        self, decision: decide.SomeNew, judgements: list[Judgement], batch: Batch
-    ) -> Report:
-        """Give the novel samples of a batch to a new model, or to one that is not calibrated."""
-        models, novel, p = decision
-        verdicts = [one.verdict for one in judgements]
-        # Residuals contradict all rules of a group alike: the one that was not asked to split the
-        # batch, though calibrated, must not learn it.
-        numbers = self.settings.targets == NUMBERS
-        asked = judgements if numbers else decide.one_per_group(judgements)
-        judges = [one.model for one in asked]
-        young = next((m for m in self.learners if m not in judges), None)
-        why = explained_change(judgements, batch.X, batch.y, novel, self.latest)
-        evidence = events.closest_verdicts(verdicts) | why.as_evidence()
-        number = (young or self.open_model(evidence)).number
-        self._mark_used(number, verdicts)
-        self._share_out(models, np.flatnonzero(~novel), batch)
-        self._give(number, batch, np.flatnonzero(novel))
-        kind = events.NEW if novel.all() else events.MIXED
-        known = numbers_of(models[~novel])
-        now = self.journal.batches
-        return Report(now, kind, number, p, why.kind, tuple(why.inputs), known)
-
     def explain(self, X: NDArray, y: NDArray) -> Explanation:
         """Return what kind of change a batch shows, and which inputs contradict most."""
         self._require_calibrated()
         batch = Batch(X, y, self.journal.samples)  # by itself: what came before it is no part of it
-        judgements, decision = self._decide_with([], batch, self.false_alarms, may_wait=False)
+        judgements, decision = flow.decide_with(self, [], batch, self.false_alarms, may_wait=False)
         return explained(decision, judgements, X, y, self.latest)
 
-    def _share_out(
-        self, models: NDArray[np.int64], chosen: NDArray[np.int64], batch: Batch
-    ) -> None:
-        """Give each of the chosen samples to its model."""
-        for number in np.unique(models).tolist():
-            if any(model.number == number for model in self.models):
-                self._give(number, batch, chosen[models[chosen] == number])
-
-    def _give(self, number: int, batch: Batch, chosen: NDArray[np.int64]) -> None:
+    def give(self, number: int, batch: Batch, chosen: NDArray[np.int64]) -> None:
         """Let a model learn some samples of a batch, if it is still trained."""
         if not len(chosen):
             return
@@ -540,14 +270,15 @@ class System:
                 self._drop_duplicate(other.number, expert.number)
                 break
 
-    def _count_samples_and_classes(self, y: NDArray) -> None:
+    def count_samples_and_classes(self, y: NDArray) -> None:
+        """Count the samples and the classes of a batch that was taken."""
         self.journal.samples += len(y)
         self._count_classes(y)
 
     def _count_classes(self, y: NDArray) -> None:
         self.n_classes = max(self.n_classes, int(class_codes(y).max(initial=-1)) + 1)
 
-    def _complete_and_evict(self) -> None:
+    def complete_and_evict(self) -> None:
         """Finish learners whose task is over; keep to the number of models allowed."""
         learners = self.learners
         if len(learners) > 1 and learners[-1].is_calibrated:
@@ -575,7 +306,7 @@ class System:
         if len(X):
             self.learn_batch(X, y, weight)
         if self.undecided is not None:
-            self._settle(None)
+            flow.settle(self, None)
         self.refinement = None  # from here on, the models answer
         few = min(self.settings.too_few, self.settings.buffer_size)
         for model in self.learners:
@@ -584,12 +315,12 @@ class System:
                 self.remove(model.number, {"reason": f"{n} samples are too few to learn from"})
             else:
                 self._complete(model)
-        self._complete_and_evict()
+        self.complete_and_evict()
         self.recent = []  # a finished system keeps no sample
 
     # ---------------------------------------------------------------- use, merging, removal
 
-    def _mark_used(self, number: int, verdicts: list[Verdict]) -> None:
+    def mark_used(self, number: int, verdicts: list[Verdict]) -> None:
         """Note which model a batch goes to."""
         last = self.journal.events[-1] if self.journal.events else None
         just_opened = last is not None and last.kind == "opened" and last.model == number
@@ -598,7 +329,7 @@ class System:
         self.latest = number
         self.last_used[number] = self.journal.batches
 
-    def _merge_duplicates(self, judgements: list[Judgement]) -> None:
+    def merge_duplicates(self, judgements: list[Judgement]) -> None:
         """Merge two experts if all batches that both judged say that they know the same."""
         if not self.settings.merge_after:
             return
@@ -671,7 +402,7 @@ class System:
 
     def _refined(self, found: Answers, X: NDArray) -> Answers:
         """Return answers in which those of the model in use are refined, where that is better."""
-        model, _ = self._in_use()
+        model, _ = self.in_use()
         known = self.refinement
         if known is None or model is None or known.best < 0 or known.model != model.number:
             return found

@@ -243,7 +243,7 @@ CALIBRATION = Object(
         "memory": Object(Memory, {"inputs": Real(), "errors": Real(), "losses": Real()}),
         "n_learned": COUNT,
         "residuals": Maybe(Later(lambda: RESIDUALS)),
-        "in_stretches": Flag(),
+        "stretch": Real(),
     },
     check_calibration,
 )

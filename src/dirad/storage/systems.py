@@ -12,6 +12,7 @@ from dirad.preval.calibration import ScoreSum
 from dirad.preval.choice import ContinualSystem
 from dirad.preval.duplicates import Agreement
 from dirad.preval.expert import Expert
+from dirad.preval.flow import Batch
 from dirad.preval.l0 import L0Training
 from dirad.preval.learner import Learner
 from dirad.preval.linear_predictor import LinearInputPredictor
@@ -19,7 +20,7 @@ from dirad.preval.paper import PaperSystem
 from dirad.preval.paper_model import PaperExpert, PaperLearner
 from dirad.preval.refinement import WINDOWS, Refinement
 from dirad.preval.settings import Settings
-from dirad.preval.system import Batch, System
+from dirad.preval.system import System
 from dirad.preval.targets import NUMBER_CLASS, NUMBERS, TargetScaling
 from dirad.preval.versions import Version
 from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Real

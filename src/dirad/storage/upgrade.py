@@ -67,7 +67,7 @@ def _say_there_are_no_stretches_and_no_versions(new: Tree) -> None:
     if "drawn_out" in new and "shown" in new:  # a buffer
         new["stretch"] = 0.0
     if "quantiles" in new and "label_errors" in new:  # a calibration
-        new["in_stretches"] = False
+        new["stretch"] = 1.0
     if "evaluator" in new and "calibration" in new:  # an expert
         new["versions"] = []
     if "losses" in new and "answers" in new:  # a refinement
