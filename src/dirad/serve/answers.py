@@ -35,6 +35,11 @@ class Answers:
         self._answers: Any = file.fitted.answers
         self.state, self.version = state, next(_versions)
 
+    def prepare(self) -> None:
+        """Evaluate a row: what takes time once, and no client should wait for, is then done."""
+        if self.has_models:
+            self.predict(np.zeros((1, len(self.specification.encoder.feature_names))))
+
     @property
     def system(self) -> Any:
         """The system of models."""

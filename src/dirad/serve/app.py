@@ -161,6 +161,7 @@ def _add_learning(app: FastAPI, service: Service, reading: Gate, stored: Gate) -
         request: Request,
         name: str,
         submit: Callable[[bytes, str | None, str], Any],
+        *,
         asks_store: bool = False,
     ) -> Response:
         """Read a body, let it be accepted, and answer when it is on disk."""
@@ -169,10 +170,14 @@ def _add_learning(app: FastAPI, service: Service, reading: Gate, stored: Gate) -
         key = _key_of(request)
         body = await read_body(request, service.limits.body)
         kind = request.headers.get("content-type", "")
-        digest = hashlib.sha256(kind.encode() + b"\n" + body).hexdigest()
+
+        def work() -> Any:
+            content = b"" if key is None else kind.encode() + b"\n" + body
+            return submit(body, key, hashlib.sha256(content).hexdigest())
+
         run = reading.run if is_slow(kind, body) else run_in_threadpool
         run = stored.run if asks_store else run
-        future = await run(submit, body, key, digest)
+        future = await run(work)
         answer = await asyncio.wrap_future(future)
         return Response(answer, media_type="application/json")
 

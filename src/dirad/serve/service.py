@@ -365,6 +365,7 @@ class Service:
         if live is None or live.row.id != row.id:
             return
         answers = Answers(row.specification, state, is_own=True)
+        answers.prepare()  # here, and not in the thread that answers
         if live.answers is None or live.answers.progress.seq <= answers.progress.seq:
             live.answers = answers
 
