@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,11 @@ class Answers:
     def system(self) -> Any:
         """The system of models."""
         return self.fitted._stream.system
+
+    @cached_property
+    def n_parameters(self) -> int:
+        """The parameters of all models: about as many steps take the answer for a row."""
+        return sum(int(model.n_parameters) for model in self.system.models)
 
     @property
     def has_models(self) -> bool:
