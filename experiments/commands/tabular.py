@@ -39,8 +39,8 @@ def tabular(
 
     The part `tables` has 32 data sets of 500 to 20,000 rows, chosen by a rule before this
     comparison ran any method on them. Every method has the same five outer folds, and is tuned in
-    the training part of each by three inner folds, among four settings (DIRAD among two). The
-    methods are DIRAD, logistic or ridge regression, scikit-learn's histogram boosting, a random
+    the training part of each by three inner folds, among four settings (DIRAD and EBM among two).
+    The methods are DIRAD, logistic or ridge regression, scikit-learn's histogram boosting, a random
     forest, a perceptron (MLP), explainable boosting (EBM), and a decision tree that stores no more
     numbers than DIRAD. A finished run is saved at once: after a stop, the next call runs only what
     is missing. The data come with the extra `tables`, EBM with the extra `bench`.
