@@ -239,7 +239,8 @@ class Fit:
 
         drafts, scaled = [first.draft], self._scaled(samples)
         # Networks without hidden nodes that are fitted to the same samples are the same.
-        for seed in self.seeds[1:] if first.draft.nodes else []:
+        others = self.seeds[1:] if self.n_starts == 1 and first.draft.nodes else []
+        for seed in others:
             held_out, seeds = held_out_rows(samples, seed), (self.seeds[0], seed)
             drafts.append(fit_alike(scaled, held_out, first, seeds, samples.columns))
         draft = finished(drafts)
