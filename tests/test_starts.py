@@ -15,6 +15,7 @@ QUICK = {"structure": "compact", "settle_steps": 100, "max_steps": 600}
 
 
 PRIORS = 1.0, 0.3, 1.0
+BREADTHS = 50, 50, 0
 
 
 def moons(n=400):
@@ -26,7 +27,7 @@ def moons(n=400):
 def alone(start, X, y, kind=DIRADClassifier, **options):
     """Fit one network as a start of a fit with `random_state=0` does."""
     seed = np.random.RandomState(0).randint(2**31, size=STARTS)[start]
-    model = kind(n_init=1, prior=PRIORS[start], **{**QUICK, **options})
+    model = kind(n_init=1, prior=PRIORS[start], breadth=BREADTHS[start], **{**QUICK, **options})
     model.random_state = FixedSeed(int(seed))
     return model.fit(X, y)
 

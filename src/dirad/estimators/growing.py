@@ -119,9 +119,10 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         is their average: larger, and usually more accurate where samples are noisy or few.
     n_init : "auto" or int
         Compact networks that are grown, each from a random seed of its own, of which one is kept:
-        the one that describes samples and edges in the fewest nats, or that has the least error
-        on held-out samples (`validation_fraction`). Every second has a weaker `prior`. "auto" means
-        3 without `max_edges` and `committee`, and 1 with them.
+        the one that describes samples, edges and weights in the fewest nats, or that has the least
+        error on held-out samples (`validation_fraction`). Of each three, the second has a weaker
+        `prior`, and the third no `breadth`. "auto" means 3 without `max_edges` and `committee`,
+        and 1 with them.
     structure : {"auto", "compact", "wide"}
         A compact network has few edges, each of which was tested. A wide network has many nodes
         that feed every output; it is often more accurate on noisy tables, and no kernel has to be

@@ -21,8 +21,9 @@ from dirad.params import Params
 
 AUTO = "auto"
 STARTS = 3  # where nothing limits the edges
-# Factors of `prior`, start by start. A weaker one lets weights grow where samples have no noise.
-PRIOR_FACTORS = (1.0, 0.3)
+# What differs from the first start: a weaker prior lets weights grow where samples have no noise;
+# without breadth, edges are added one by one however few the samples are.
+WEAKER_PRIOR = 0.3
 
 
 def number_of_starts(n_init: int | str, params: Params, committee: int, structure: str) -> int:
@@ -42,8 +43,11 @@ def number_of_starts(n_init: int | str, params: Params, committee: int, structur
 
 def params_of_start(params: Params, start: int) -> Params:
     """Return the constants of a start, which is 0 for the first."""
-    factor = PRIOR_FACTORS[start % len(PRIOR_FACTORS)]
-    return params if factor == 1.0 else params.replace(prior=factor * params.prior)
+    if start % STARTS == 1:
+        return params.replace(prior=WEAKER_PRIOR * params.prior)
+    if start % STARTS == 2:
+        return params.replace(breadth=0)
+    return params
 
 
 class Start(NamedTuple):
