@@ -9,11 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.synchronize import Event
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 START_SECONDS = 120.0
+WAITING = Path("/proc/thread-self/schedstat")  # of Linux
 JSON = {"Content-Type": "application/json"}
 
 
@@ -59,18 +61,35 @@ class Connection:
             time.sleep(0.2)
 
 
-def latencies(port: int, path: str, seconds: float, body: bytes | None = None) -> list[float]:
-    """Return the seconds of each of the predictions that one client got, one after another."""
+class Answered(NamedTuple):
+    """One answer, as its client measured it."""
+
+    seconds: float
+    waited: float  # seconds of these in which the client itself waited for a core
+
+
+def latencies(port: int, path: str, seconds: float, body: bytes | None = None) -> list[Answered]:
+    """Return the times of the predictions that one client got, one after another."""
     connection = Connection(port)
     if body is None:
         body = json.dumps({"rows": rows_of(0, 1)[0].tolist()}).encode()
     found = []
     end = time.perf_counter() + seconds
-    while (start := time.perf_counter()) < end:
+    while time.perf_counter() < end:
+        before, start = waited(), time.perf_counter()
         status, answer = connection.ask("POST", path, body)
         assert status == 200, answer
-        found.append(time.perf_counter() - start)
+        now = time.perf_counter()
+        found.append(Answered(now - start, waited() - before))
     return found
+
+
+def waited() -> float:
+    """Return for how many seconds this thread was ready to go on, and no core was free for it.
+
+    It is zero where the system does not tell.
+    """
+    return int(WAITING.read_text().split()[1]) / 1e9 if WAITING.exists() else 0.0
 
 
 def feed(port: int, path: str, rows: int, stop: Event) -> None:

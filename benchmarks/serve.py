@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
-from load import Connection, body_of, feed, free_port, latencies, rows_of, running, wait_for
+from load import (
+    Answered,
+    Connection,
+    body_of,
+    feed,
+    free_port,
+    latencies,
+    rows_of,
+    running,
+    wait_for,
+)
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -58,10 +68,11 @@ def serve_table(console: Console) -> bool:
 
 def _ours(console: Console, folder: str) -> bool:
     port = free_port()
-    with running("-m", "dirad", "serve", "--store", folder, "--port", port, "--quiet", *FREE):
+    command = ["-m", "dirad", "serve", "--store", folder, "--port", port, "--quiet", *FREE]
+    with running(*command) as server:
         wait_for(port)
         Connection(port).ask("PUT", "/streams/s0", DESCRIBED)
-        slowdown = _answer_table(console, "dirad serve", port, OURS)
+        slowdown = _answer_table(console, "dirad serve", port, OURS, server.pid)
         wait_until_learned(port, ["s0"])
         share = _learn_table(console, "dirad serve", port, OURS, _preval_seconds)
     return _judge(console, "99th percentile while learning", slowdown, MOST_SLOWDOWN) & _judge(
@@ -71,39 +82,79 @@ def _ours(console: Console, folder: str) -> bool:
 
 def _theirs(console: Console) -> None:
     port = free_port()
-    with running(PLAIN, port):
+    with running(PLAIN, port) as server:
         wait_for(port)
         Connection(port).send(THEIRS.samples, body_of(0, BATCH))
-        _answer_table(console, "FastAPI + SGDClassifier", port, THEIRS)
+        _answer_table(console, "FastAPI + SGDClassifier", port, THEIRS, server.pid)
         _learn_table(console, "FastAPI + SGDClassifier", port, THEIRS, _sgd_seconds)
 
 
-def _answer_table(console: Console, name: str, port: int, paths: Paths) -> float:
+def _answer_table(console: Console, name: str, port: int, paths: Paths, server: int) -> float:
     """Print the time of answers, idle and while learning; return by how much p99 is longer."""
     Connection(port).send(paths.samples, body_of(0, BATCH))
     if paths is OURS:
         wait_until_learned(port, ["s0"])
     latencies(port, paths.predict, 2.0)  # everything is compiled and in memory
-    idle, learning = [], []
+    idle, learning = Phase(), Phase()
     for _ in range(ROUNDS):
-        idle += latencies(port, paths.predict, PHASE_SECONDS)
+        idle.measure(port, paths.predict, server)
         stop = multiprocessing.Event()
         feeder = multiprocessing.Process(target=feed, args=(port, paths.samples, BATCH, stop))
         feeder.start()
         time.sleep(1.0)
-        learning += latencies(port, paths.predict, PHASE_SECONDS)
+        learning.measure(port, paths.predict, server)
         stop.set()
         feeder.join()
         if paths is OURS:
             wait_until_learned(port, ["s0"])
-    table = Table(
-        "", "answers per second", "p50, ms", "p99, ms", title=f"{name}: one row, one client"
+    titles = (
+        "",
+        "answers per second",
+        "p50, ms",
+        "p99, ms",
+        "p99 without the client's waiting, ms",
     )
-    for label, found in (("idle", idle), ("while learning", learning)):
-        p50, p99 = 1000 * np.percentile(found, [50, 99])
-        table.add_row(label, f"{len(found) / sum(found):.0f}", f"{p50:.2f}", f"{p99:.2f}")
+    table = Table(*titles, "cores taken by others", title=f"{name}: one row, one client")
+    for label, phase in (("idle", idle), ("while learning", learning)):
+        table.add_row(label, *phase.row())
     console.print(table)
-    return float(np.percentile(learning, 99) / np.percentile(idle, 99))
+    return learning.percentile(99) / idle.percentile(99)
+
+
+class Phase:
+    """What was measured while the service was idle, or while it learned."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answered] = []
+        self.others = 0.0  # seconds of cores that programs took which have no part in this
+
+    def measure(self, port: int, path: str, server: int) -> None:
+        """Ask for answers for some seconds."""
+        before = _others_seconds(server)
+        self.answers += latencies(port, path, PHASE_SECONDS)
+        self.others += _others_seconds(server) - before
+
+    def percentile(self, percent: float) -> float:
+        """Return the seconds within which so many percent of the answers came."""
+        return float(np.percentile([one.seconds for one in self.answers], percent))
+
+    def row(self) -> list[str]:
+        """Return the numbers of the table."""
+        seconds, waited = np.array(self.answers).T
+        p50, p99 = 1000 * np.percentile(seconds, [50, 99])
+        without = 1000 * np.percentile(seconds - waited, 99)
+        others = self.others / (ROUNDS * PHASE_SECONDS)
+        rate = f"{len(seconds) / seconds.sum():.0f}"
+        return [rate, f"{p50:.2f}", f"{p99:.2f}", f"{without:.2f}", f"{others:.2f}"]
+
+
+def _others_seconds(server: int) -> float:
+    """Return the seconds that cores spent on other programs than the service and its clients."""
+    own = [psutil.Process(), psutil.Process(server)]
+    own += [child for one in own for child in one.children(recursive=True)]
+    times = psutil.cpu_times()
+    busy = sum(times) - times.idle - times.iowait
+    return busy - sum(sum(one.cpu_times()[:2]) for one in {one.pid: one for one in own}.values())
 
 
 def _learn_table(console: Console, name: str, port: int, paths: Paths, alone: Any) -> float:

@@ -55,7 +55,7 @@ def _measured(folder: str, columns: int) -> list[str]:
     stored = sum(one.stat().st_size for one in Path(folder).iterdir()) / 1e6
     return [
         f"{STREAMS * ROWS / seconds:,.0f}",
-        f"{len(answered) / sum(answered):,.0f}",
+        f"{len(answered) / sum(one.seconds for one in answered):,.0f}",
         f"{alone:.0f}",
         f"{(full - alone) / STREAMS:.1f}",
         f"{stored / (STREAMS + 1):.1f}",

@@ -35,7 +35,7 @@ def model(kind: str):
         return DIRADClassifier(random_state=0, max_edges=20).fit(*load_iris(return_X_y=True))
     X, y = xor()
     if kind == "binary":
-        return DIRADClassifier(random_state=0).fit(X, np.where(y, "odd", "even"))
+        return DIRADClassifier(random_state=0, n_init=1).fit(X, np.where(y, "odd", "even"))
     if kind == "paper":
         return DIRADClassifier(preset="paper", random_state=0, max_steps=1500).fit(X, y)
     X, y = load_diabetes(return_X_y=True)

@@ -279,3 +279,14 @@ def voted_classes(n=200, n_inputs=12, n_classes=2, seed=0):
     X = rng.normal(size=(n, n_inputs))
     signal = X @ np.linspace(0.3, 1.0, n_inputs) + X[:, -1] * X[:, -2]
     return X, split(signal, n_classes)
+
+
+class FixedSeed(np.random.RandomState):
+    """A generator that draws one given seed."""
+
+    def __init__(self, seed):
+        super().__init__(0)
+        self.drawn = seed
+
+    def randint(self, *_, **__):
+        return self.drawn

@@ -231,6 +231,7 @@ def test_the_bytes_are_kept_and_edges_pruned():
         assert found.flash <= most
         assert found.after > 0.9
     assert sizes[262].net.n_edges < sizes[512].net.n_edges <= own.n_edges_
+    assert sizes[262].net.n_hidden == 0 < sizes[512].net.n_hidden  # their code takes 120 bytes
     fast = to_compact(own, 250, X, y, storages=STORAGES[1:3], fast=True)
     assert fast.flash == flash(fast.net, fast=True) <= 250
     assert fast.net.n_edges < own.n_edges_

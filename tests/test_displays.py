@@ -110,7 +110,7 @@ def gated():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"age": rng.normal(40, 12, 500), "income": rng.lognormal(1, 0.6, 500)})
     y = 0.3 * X["age"] * np.where(X["income"] > 3.4, 1, -0.4) + rng.normal(0, 1, 500)
-    return DIRADRegressor(random_state=0).fit(X, y), X
+    return DIRADRegressor(random_state=0, n_init=1).fit(X, y), X
 
 
 def test_partial_dependence_is_the_mean_prediction(gated):

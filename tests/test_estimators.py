@@ -13,20 +13,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dirad import DIRADClassifier, DIRADRegressor, Params
 from dirad.inference import respond
+from networks import FixedSeed
 
 QUICK = {"max_steps": 400, "settle_steps": 100}
-
-
-class FixedSeed(np.random.RandomState):
-    """A generator that draws one given seed."""
-
-    def __init__(self, seed):
-        super().__init__(0)
-        self.drawn = seed
-
-    def randint(self, *_, **__):
-        return self.drawn
-
 
 # As for SGDClassifier: batches are drawn by position, so repeating a sample is not weighting it.
 EXPECTED_FAILURES = {

@@ -6,7 +6,10 @@ import pytest
 from dirad import PREVALClassifier
 from dirad.serve import records
 from dirad.serve.answers import Answers
+from dirad.serve.children import Child, ChildDied
+from dirad.serve.errors import Refused
 from dirad.serve.learner import Progress, StreamLearner
+from dirad.serve.reading import Body, Reader
 from dirad.serve.specification import Specification
 from dirad.storage.model_file import packed, read_bytes
 
@@ -54,6 +57,40 @@ def test_state_is_the_same_after_restarts(specification):
         assert second.progress.seq == stop
         carried_out(second, found[stop:], stop)
         assert second.state() == whole.state()
+
+
+def test_only_light_questions_are_answered_while_others_wait():
+    learner = StreamLearner(CLASSES)
+    carried_out(learner, stream_of())
+    state = learner.state()
+    assert state is not None
+    answers = Answers(CLASSES, state)
+
+    def is_light(content, kind="application/json"):
+        return Body(1, CLASSES, kind, content, 1000).is_light(answers)
+
+    assert is_light(b'{"rows": [[0.5, -1.25]]}')
+    assert is_light(b"u,v\n0.5,-1.25\n", "text/csv")
+    assert not is_light(b"PAR1", "application/vnd.apache.parquet")
+    assert not is_light(b'{"rows": [[0.5, -1.25]], "explain": true}')
+    assert not is_light(b'{"rows": [[0.5, -1.25]], "\\u0065xplain": true}')
+    assert not is_light(b'{"rows": [' + b"[1,2]," * 1300 + b"[1,2]]}")
+    vars(answers)["n_parameters"] = 10**6  # of many models, or wide ones
+    assert not is_light(b'{"rows": [[0.5, -1.25]]}')
+
+
+def test_a_reading_process_that_ends_is_no_fault_of_the_client(monkeypatch):
+    def died(*_):
+        raise ChildDied("it ended")
+
+    monkeypatch.setattr(Child, "ask", died)
+    monkeypatch.setattr(Child, "start", lambda _: None)
+    reader = Reader()
+    text = b'{"rows": [' + b"[1.0, 2.0]," * 1000 + b"[1.0, 2.0]]}"
+    for kind, status in (("application/json", 503), ("application/vnd.apache.parquet", 400)):
+        with pytest.raises(Refused) as refused:
+            reader.samples(Body(1, CLASSES, kind, text, 10_000), None)
+        assert refused.value.status == status
 
 
 def test_it_is_the_estimator_and_nothing_else():

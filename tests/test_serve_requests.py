@@ -71,6 +71,42 @@ def test_a_stream_is_created_once(client):
 # ------------------------------------------------------------------ bodies
 
 
+MIXED = Specification.from_json(
+    {
+        "kind": "detector",
+        "columns": [
+            "flow",
+            {"name": "level", "gaps": True},
+            {"name": "fluid", "kind": "category", "categories": ["oil", "water"], "other": True},
+            {"name": "mode", "kind": "category", "categories": ["a", "b"]},
+        ],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ([1.0, None, "oil", "a"], [1.0, np.nan, 1, 0, 0, 1, 0]),
+        ([1.0, "NaN", "rum", "b"], [1.0, np.nan, 0, 0, 1, 0, 1]),
+        ([None, 2.0, "oil", "a"], "'flow': the value is missing, and the column has no \"gaps\""),
+        ([1.0, 2.0, None, "a"], "'fluid': the value is missing"),
+        ([1.0, 2.0, "oil", "c"], "'c' is none of the categories 'a', 'b', and .* no \"other\""),
+        ([1.0, True, "oil", "a"], "'level': 'true' is not a number"),
+        ([1.0, 2.0, {"is": "oil"}, "a"], "a value of a row is"),
+        ([1.0, "Infinity", "oil", "a"], "infinite"),
+    ],
+)
+def test_values_of_mixed_columns(row, found):
+    content = json.dumps({"rows": [row]}).encode()
+    if isinstance(found, str):
+        with pytest.raises(Refused, match=found):
+            read_rows(MIXED, "application/json", content, 10)
+    else:
+        X = read_rows(MIXED, "application/json", content, 10).X
+        np.testing.assert_array_equal(X, [found])
+
+
 def as_table(body):
     u, v = np.array(body["rows"]).T.tolist()
     return {"u": u, "v": v, "label": body["labels"], "id": body["ids"]}

@@ -273,6 +273,28 @@ def test_specification_that_makes_no_sense_is_refused(described, words):
         Specification.from_json(described)
 
 
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"kind": "text"}, "number, boolean, category"),
+        ({"kind": "category", "categories": ["a", 1]}, "list of texts"),
+        ({"kind": "category", "categories": ["a", "a"]}, "the same"),
+        ({"kind": "category", "categories": ["a", "NA"]}, "means that a value is missing"),
+        ({"kind": "category", "categories": ["a "]}, "space"),
+        ({"kind": "category", "categories": ["a"], "fill": "b"}, "'b' is no value of a category"),
+        ({"categories": ["a"]}, "a number has no categories"),
+        ({"other": True}, "a number has no other categories"),
+        ({"gaps": "yes"}, "true or false"),
+        ({"gaps": True, "fill": 1.0}, "not both"),
+        ({"fill": 10**400}, "no value of a number"),
+        ({"kind": "boolean", "fill": 1}, "no value of a boolean"),
+    ],
+)
+def test_column_that_makes_no_sense_is_refused(column, words):
+    with pytest.raises(Refused, match=words):
+        Specification.from_json({"kind": "detector", "columns": [{"name": "c"} | column]})
+
+
 def test_specification_survives_json():
     described = {
         "kind": "classifier",
@@ -281,4 +303,5 @@ def test_specification_survives_json():
     }
     found = Specification.from_json(described)
     assert Specification.from_json(found.to_json()) == found
+    assert Specification.of_text(found.text) == found
     assert found.encoder.feature_names == ("a", "c=x", "c=y")

@@ -19,6 +19,7 @@ from experiments.tabular.catalogue import (
     LEAST_ROWS,
     MOST_ROWS,
 )
+from experiments.tabular.figures import draw_gaps, draw_sizes
 from experiments.tabular.methods import (
     BOOSTING,
     DIRAD,
@@ -215,6 +216,37 @@ def test_summary_ranks_methods_and_relates_them_to_boosting():
     score_row = sections(runs)[1].rows[0]
     assert score_row[BOOSTING] == "0.7700 ± 0.0500*"
     assert score_row[DIRAD] == "0.7500 ± 0.0500"
+
+
+def test_a_method_counts_where_it_was_run():
+    runs = [
+        *(a_run(name, 0, DIRAD, 0.7, 10) for name in ("pima", "german", "concrete")),
+        *(a_run(name, 0, BOOSTING, 0.6, 40) for name in ("pima", "german")),
+        a_run("pima", 0, EBM, 0.8, 20),
+    ]
+    assert ranks(runs, "pima") == {DIRAD: 2, BOOSTING: 3, EBM: 1}
+    assert ranks(runs, "german") == {DIRAD: 1, BOOSTING: 2}
+    rows = {row["method"]: row for row in summary_table(runs).rows}
+    assert rows[DIRAD]["mean rank"] == "1.33"
+    assert rows[EBM]["mean rank"] == "1.00"
+    assert rows[EBM]["of regression"] == "–"
+    assert rows[EBM]["near the best"] == "1 of 1"
+    assert rows[DIRAD]["near the best"] == "2 of 3"
+    assert rows[DIRAD]["ratio of numbers"] == "0.25"
+    assert [row[EBM] for row in sections(runs)[1].rows] == ["–", "0.8000*"]
+    for draw in (draw_gaps, draw_sizes):
+        labels = [text.get_text() for text in draw(runs).legends[0].get_texts()]
+        assert labels == [DIRAD, BOOSTING, EBM]
+
+
+@needs_tables
+def test_what_is_not_finished_is_left_out(tmp_path):
+    path = tmp_path / "tabular.jsonl"
+    jobs = plan.planned(["biomass", "mammographic"], [LINEAR], 2, 0)
+    done = plan.execute(jobs[:3], path)
+    lines = path.read_bytes()
+    assert plan.execute(jobs, path, finished=True) == done[:2]
+    assert path.read_bytes() == lines
 
 
 @needs_tables

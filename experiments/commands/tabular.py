@@ -33,17 +33,19 @@ def tabular(
     methods: str = "all",
     folds: PositiveInt = 5,
     repeats: PositiveInt = 5,
+    finished: bool = False,
     common: Common = DEFAULTS,
 ) -> None:
     """Compare DIRAD with other methods on tables, all tuned alike.
 
     The part `tables` has 32 data sets of 500 to 20,000 rows, chosen by a rule before this
     comparison ran any method on them. Every method has the same five outer folds, and is tuned in
-    the training part of each by three inner folds, among four settings (DIRAD among two). The
-    methods are DIRAD, logistic or ridge regression, scikit-learn's histogram boosting, a random
+    the training part of each by three inner folds, among four settings (DIRAD and EBM among two).
+    The methods are DIRAD, logistic or ridge regression, scikit-learn's histogram boosting, a random
     forest, a perceptron (MLP), explainable boosting (EBM), and a decision tree that stores no more
     numbers than DIRAD. A finished run is saved at once: after a stop, the next call runs only what
-    is missing. The data come with the extra `tables`, EBM with the extra `bench`.
+    is missing, and `--finished` shows what is there. The data come with the extra `tables`, EBM
+    with the extra `bench`.
 
     The part `small` has five small tables of scikit-learn, by repeated 5-fold cross-validation,
     beside a linear model.
@@ -66,6 +68,8 @@ def tabular(
         The first so many of the five outer folds, of the part `tables`.
     repeats
         Repetitions of the five folds, each drawn at random, of the part `small`.
+    finished
+        Run nothing, and show what is finished, of the part `tables`.
     """
     if part == "small":
         _small(repeats, common)
@@ -84,21 +88,23 @@ def tabular(
         raise Usage(f"--folds takes at most {OUTER_FOLDS}, not {folds}")
     if TREE in chosen and DIRAD not in chosen:
         raise Usage(f"--methods: the {TREE} has the size of {DIRAD}, which is missing")
-    plan.check(names, chosen)
+    plan.check(names, [] if finished else chosen)
     warm_up(common)
     path = (common.out or Path("results") / "tabular") / "tabular.jsonl"
     workers = worker_count(common)
     with progress_bar(common, "tabular") as progress:
         jobs = plan.planned(names, chosen, folds, common.seed)
-        runs = plan.execute(jobs, path, workers=workers, progress=progress)
+        runs = plan.execute(jobs, path, finished=finished, workers=workers, progress=progress)
     if TREE in chosen:
         with progress_bar(common, "trees") as progress:
             jobs = plan.trees(runs, common.seed)
-            runs += plan.execute(jobs, path, workers=workers, progress=progress)
+            runs += plan.execute(jobs, path, finished=finished, workers=workers, progress=progress)
     with spinner(common, "drawing"):
         pictures = {"gaps": draw_gaps(runs), "sizes": draw_sizes(runs)}
     options: dict[str, Any] = {"sets": sets, "methods": methods, "folds": folds}
     options["seed"] = common.seed
+    if finished:
+        options["finished"] = True
     outcome = Outcome("tabular", options, "Tables", sections(runs), runs, pictures)
     deliver(outcome, common)
 

@@ -11,7 +11,7 @@ from dirad.streams.averages import mean
 from experiments.tabular.catalogue import BY_NAME
 from experiments.tabular.methods import BOOSTING, DIRAD, EBM, FOREST, LINEAR, MLP, TREE
 from experiments.tabular.run import Run
-from experiments.tabular.tables import data_of, mean_scores, methods_of, of
+from experiments.tabular.tables import data_of, data_with, mean_scores, methods_of, of
 
 COLOURS = {
     DIRAD: ALERT,
@@ -32,8 +32,10 @@ def draw_gaps(runs: Sequence[Run]) -> Figure:
     figure = Figure(figsize=(8.5, 1.6 + 0.24 * len(names)), layout="constrained")
     axes = figure.subplots()
     for method in methods_of(runs):
-        gaps = [_gap(runs, name, method) for name in names]
-        axes.plot(gaps, range(len(names)), MARKERS[method], ms=6, color=COLOURS[method],
+        own = data_with(runs, method)
+        gaps = [_gap(runs, name, method) for name in own]
+        rows = [names.index(name) for name in own]
+        axes.plot(gaps, rows, MARKERS[method], ms=6, color=COLOURS[method],
                   label=method, zorder=3 if method == DIRAD else 2)  # fmt: skip
     axes.set_xscale("symlog", linthresh=LINEAR_UP_TO)
     axes.set_xlim(left=-0.0008)
@@ -50,10 +52,10 @@ def draw_gaps(runs: Sequence[Run]) -> Figure:
 
 def draw_sizes(runs: Sequence[Run]) -> Figure:
     """Draw the gap to the best score against the numbers stored; large marks are medians."""
-    names = data_of(runs)
     figure = Figure(figsize=(8.5, 4.8), layout="constrained")
     axes = figure.subplots()
     for method in methods_of(runs):
+        names = data_with(runs, method)
         sizes = [mean(one.stored for one in of(runs, name, method)) for name in names]
         gaps = [_gap(runs, name, method) for name in names]
         style: dict[str, Any] = {"color": COLOURS[method], "marker": MARKERS[method], "ls": ""}

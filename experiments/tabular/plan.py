@@ -61,10 +61,16 @@ def execute(
     jobs: Sequence[Job],
     path: Path,
     *,
+    finished: bool = False,
     workers: int = 1,
     progress: Progress | None = None,
 ) -> list[Run]:
-    """Return the results of all runs; those whose results the file holds are not repeated."""
+    """Return the results of all runs; those whose results the file holds are not repeated.
+
+    If `finished`, nothing is run: methods are left out on data sets where a run is missing.
+    """
+    if finished:
+        jobs = finished_of(jobs, path)
     found: dict[str, Run] = {}
     for ours in (True, False):  # peers are not run again when our models change
         some = {key(job): job for job in jobs if (job.method == DIRAD) == ours}
@@ -74,10 +80,26 @@ def execute(
             if progress is not None:
                 progress(done + number, len(jobs))
 
-        cache = ResultCache(path, OUR_CODE if ours else CODE, models=ours)
+        cache = _cache(path, ours=ours)
         made = cache.run(run, list(some.values()), list(some), workers=workers, progress=report)
         found |= {name: Run(**one) for name, one in zip(some, made, strict=True)}
     return [found[key(job)] for job in jobs]
+
+
+def finished_of(jobs: Sequence[Job], path: Path) -> list[Job]:
+    """Return the runs of those methods and data sets of which the file holds all runs."""
+    caches = {ours: _cache(path, ours=ours) for ours in (True, False)}
+    missing = {
+        (job.data, job.method)
+        for job in jobs
+        if key(job) not in caches[job.method == DIRAD].results
+    }
+    return [job for job in jobs if (job.data, job.method) not in missing]
+
+
+def _cache(path: Path, *, ours: bool) -> ResultCache:
+    """Return the results of our models, or of the other methods."""
+    return ResultCache(path, OUR_CODE if ours else CODE, models=ours)
 
 
 def key(job: Job) -> str:

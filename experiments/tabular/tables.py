@@ -20,11 +20,12 @@ NAN = float("nan")
 BYTES = 4  # of a stored number
 
 SUMMARY_NOTE = (
-    "Mean rank: by the mean score of the folds, over all data sets and by task; 1 is best. Near "
-    "the best: data sets on which the mean score is at most one standard error of the best "
-    "method's below it. Numbers stored: weights, thresholds and values, and the indices that say "
-    "what belongs together. Bytes: of DIRAD the constants of its exported C, of others four per "
-    "stored number. Seconds of the processor, one thread: fitting with the chosen settings; "
+    "Mean rank: by the mean score of the folds, over all data sets and by task; 1 is best. A "
+    "method that was not run on a data set has no rank there, and the others are ranked without "
+    "it. Near the best: data sets on which the mean score is at most one standard error of the "
+    "best method's below it. Numbers stored: weights, thresholds and values, and the indices that "
+    "say what belongs together. Bytes: of DIRAD the constants of its exported C, of others four "
+    "per stored number. Seconds of the processor, one thread: fitting with the chosen settings; "
     "predicting 1,000 rows in one call. Sizes, seconds and their ratios to boosting are medians "
     "over data sets. EBM: explainable boosting. Tree: one that stores no more numbers than DIRAD "
     "on the same fold."
@@ -47,16 +48,22 @@ def data_of(runs: Sequence[Run], task: Task | None = None) -> list[str]:
     return [name for name in BY_NAME if name in present and task in (None, BY_NAME[name].task)]
 
 
-def methods_of(runs: Sequence[Run]) -> list[str]:
-    """Return the methods in the order of their list."""
-    present = {one.method for one in runs}
+def methods_of(runs: Sequence[Run], data: str | None = None) -> list[str]:
+    """Return the methods, or those that were run on a data set, in the order of their list."""
+    present = {one.method for one in runs if data in (None, one.data)}
     return [method for method in METHODS if method in present]
 
 
+def data_with(runs: Sequence[Run], method: str, task: Task | None = None) -> list[str]:
+    """Return the data sets on which a method was run."""
+    return [name for name in data_of(runs, task) if method in methods_of(runs, name)]
+
+
 def mean_scores(runs: Sequence[Run], data: str) -> dict[str, float]:
-    """Return the mean score of each method on a data set."""
+    """Return the mean score of each method that was run on a data set."""
     return {
-        method: mean(one.score for one in of(runs, data, method)) for method in methods_of(runs)
+        method: mean(one.score for one in of(runs, data, method))
+        for method in methods_of(runs, data)
     }
 
 
@@ -91,12 +98,14 @@ def loss_table(runs: Sequence[Run]) -> Section:
 
 def _row(runs: Sequence[Run], data: str, value: Callable[[Run], float], sign: int) -> Row:
     """Return means and standard errors of all methods; the one best by `sign` is marked."""
-    found = {method: [value(one) for one in of(runs, data, method)] for method in methods_of(runs)}
+    present = methods_of(runs, data)
+    found = {method: [value(one) for one in of(runs, data, method)] for method in present}
     best = max(sign * mean(values) for values in found.values())
-    return {"data": data} | {
+    texts = {
         method: _text(values) + ("*" if sign * mean(values) == best else "")
         for method, values in found.items()
     }
+    return {"data": data} | {method: texts.get(method, "–") for method in methods_of(runs)}
 
 
 def _text(values: Sequence[float]) -> str:
@@ -106,17 +115,19 @@ def _text(values: Sequence[float]) -> str:
 
 def summary_table(runs: Sequence[Run]) -> Section:
     """Return ranks, sizes and times of each method over all data sets."""
-    names = data_of(runs)
-    rank = {name: ranks(runs, name) for name in names}
-    near = {name: near_best(runs, name) for name in names}
+    rank = {name: ranks(runs, name) for name in data_of(runs)}
+    near = {name: near_best(runs, name) for name in data_of(runs)}
     rows: list[Row] = []
     for method in methods_of(runs):
+        names = data_with(runs, method)
         row: Row = {"method": method}
         row["mean rank"] = f"{mean(rank[name][method] for name in names):.2f}"
         for task in ("classification", "regression"):
-            some = data_of(runs, task)
-            if some:
-                row[f"of {task}"] = f"{mean(rank[name][method] for name in some):.2f}"
+            if data_of(runs, task):
+                some = data_with(runs, method, task)
+                row[f"of {task}"] = (
+                    f"{mean(rank[name][method] for name in some):.2f}" if some else "–"
+                )
         rows.append(
             row
             | {
@@ -158,14 +169,13 @@ def _ratio(
     runs: Sequence[Run], names: Sequence[str], method: str, value: Callable[[Run], float]
 ) -> str:
     """Return the median ratio to boosting, or a dash if boosting was not run."""
-    if BOOSTING not in methods_of(runs):
-        return "–"
     found = [
         mean(value(one) for one in of(runs, name, method))
         / mean(value(one) for one in of(runs, name, BOOSTING))
         for name in names
+        if BOOSTING in methods_of(runs, name)
     ]
-    return f"{median(found):.3g}"
+    return f"{median(found):.3g}" if found else "–"
 
 
 def settings_table(runs: Sequence[Run]) -> Section:

@@ -271,6 +271,7 @@ def _fit_network(job: Job, model: Any, growth: Growth, test: float) -> None:
     """Grow one network, with checkpoints."""
     from dirad import DIRADClassifier, DIRADRegressor
     from dirad.encoding import with_medians
+    from dirad.estimators.growing import progress_of
 
     X, X_test, y, y_test = _split(job, test, growth.seed)
     warm_up(job.talk, growth.preset)
@@ -294,8 +295,8 @@ def _fit_network(job: Job, model: Any, growth: Growth, test: float) -> None:
         job.require_same(model, fresh)
     with job.pauses() as pause, progress(job.talk, "growing", "steps") as show:
         while not model.is_stable_:
-            steps = model.params_.max_steps + model.params_.settle_steps
-            show(model.n_steps_, steps, f"growing: {model.n_edges_} edges")
+            place, steps, most = progress_of(model)
+            show(steps, most, f"growing: {place}{model.n_edges_} edges")
             pause(model, f"at step {model.n_steps_}")
             model.resume(X, y, steps=STEPS)
     measured = scores(model, X_test, y_test)

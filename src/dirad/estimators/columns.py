@@ -239,8 +239,11 @@ def declared_labels(column: Any, place: str) -> list[Label]:
 
 def labels_of(column: Any, place: str) -> list[Label | None]:
     """Return the categories of a column, None where one is missing."""
+    values = column.tolist()
+    if isinstance(column, np.ndarray) and column.dtype == np.float64 and not np.isinf(column).any():
+        return [None if value != value else value for value in values]
     found: list[Label | None] = []
-    for value in column.tolist():
+    for value in values:
         if _is_missing(value):
             found.append(None)
         elif isinstance(value, str):

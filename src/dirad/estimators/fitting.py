@@ -11,8 +11,9 @@ from dirad.core.compose import average_activations
 from dirad.core.input_groups import NO_GROUPS, InputGroups
 from dirad.core.magnitudes import mean_and_std
 from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, Network
+from dirad.estimators.starts import Start, description_length, number_of_starts, params_of_start
 from dirad.growth.adapt import Adaptation, Data, WorkspacePool, adapt, is_stable, new_data, warm_up
-from dirad.growth.state import N_SAMPLES, PHASE, State, new_state
+from dirad.growth.state import PHASE, State, new_state
 from dirad.history import EDGE, RECORD, STABLE, History
 from dirad.inference import respond
 from dirad.params import Params
@@ -101,6 +102,7 @@ class Fit:
         standardize: bool,
         validation_fraction: float,
         committee: int = 1,
+        n_init: int | str = 1,
         structure: str = "compact",
         verbose: bool = False,
     ) -> None:
@@ -113,8 +115,12 @@ class Fit:
         self.validation_fraction = float(validation_fraction)
         self.scale = Scale(samples.X, enabled=standardize)
         self.split_seed = int(random_state.randint(2**31)) if validation_fraction else 0
-        self.seeds = [int(random_state.randint(2**31)) for _ in range(committee)]
+        self.n_starts = number_of_starts(n_init, params, committee, structure)
+        n_networks = max(committee, self.n_starts)
+        self.seeds = [int(random_state.randint(2**31)) for _ in range(n_networks)]
         self.members: list[Network] = []  # networks of a committee that are finished
+        self.kept: Start | None = None  # the best of the starts that are finished
+        self.finished_steps: list[int] = []  # taken by each network that is finished
         self.transfer = transfer
         self.structure = _possible_structure(structure, params, samples, self.validation_fraction)
         self._begin_member(samples)
@@ -130,14 +136,20 @@ class Fit:
         self.best_network: Network | None = None  # on held-out samples
         self.best_error = np.inf
         fitted, _ = self._parts(samples)
-        self.state: State = new_state(
-            samples.X.shape[1],
-            samples.targets.shape[1],
+        self.state: State = self._new_state(self.seeds[len(self.finished_steps)], fitted)
+
+    def _new_state(self, seed: int, samples: "Samples | Scaled") -> State:
+        """Return a network without edges for so many samples."""
+        n_outputs = samples.targets.shape[1]
+        state = new_state(
+            len(self.scale.mean),
+            n_outputs,
             transfer=self.transfer,
-            seed=self.seeds[len(self.members)],
-            n_samples=len(fitted.X),
+            seed=seed,
+            n_samples=len(samples.targets),
         )
-        self.state.network.usable[:] = ~self.scale.constant
+        state.network.usable[:] = ~self.scale.constant
+        return state
 
     def _parts(self, samples: Samples) -> tuple[Samples, Samples | None]:
         """Return the scaled samples that are fitted to, and those held out, if any."""
@@ -159,7 +171,7 @@ class Fit:
     @property
     def stable(self) -> bool:
         """Is there nothing left to do?"""
-        last = self.structure == "wide" or len(self.members) + 1 == len(self.seeds)
+        last = self.structure == "wide" or len(self.finished_steps) + 1 >= len(self.seeds)
         return self._member_stable and last
 
     @property
@@ -186,7 +198,7 @@ class Fit:
         with ProgressBar(self.params, verbose) as bar:
             while left > 0 and not self.stable:
                 if self._member_stable:
-                    self.members.append(self._member)
+                    self._finish_member(fitted)
                     self._begin_member(samples)
                 before = self.state.step
                 if data is None:
@@ -195,7 +207,22 @@ class Fit:
                 else:
                     self._advance(data, min(before + left, self._last_step), held_out, bar)
                     left -= self.state.step - before
+        if self.kept is not None and self.stable:
+            self._finish_member(fitted)
         return fitted.X
+
+    def _finish_member(self, fitted: Samples) -> None:
+        """Keep a finished network: as a member of the committee, or if it is the best start."""
+        if self.n_starts == 1:
+            self.members.append(self._member)
+        else:
+            length = self.best_error
+            if not self.validation_fraction:
+                described = fitted.X, fitted.targets, fitted.weight
+                length = description_length(self._member, *described, self._params_now)
+            if self.kept is None or length < self.kept.length:
+                self.kept = Start(self._member, self.history, length)
+        self.finished_steps.append(self.state.step)
 
     def _fit_wide(self, samples: Samples) -> "WideFit":
         """Grow a wide network."""
@@ -212,7 +239,8 @@ class Fit:
 
         drafts, scaled = [first.draft], self._scaled(samples)
         # Networks without hidden nodes that are fitted to the same samples are the same.
-        for seed in self.seeds[1:] if first.draft.nodes else []:
+        others = self.seeds[1:] if self.n_starts == 1 and first.draft.nodes else []
+        for seed in others:
             held_out, seeds = held_out_rows(samples, seed), (self.seeds[0], seed)
             drafts.append(fit_alike(scaled, held_out, first, seeds, samples.columns))
         draft = finished(drafts)
@@ -258,11 +286,15 @@ class Fit:
         order = np.random.default_rng(self.seeds[0]).permutation(np.flatnonzero(~held_out))
         rest = scaled.take(np.sort(order[:TRIAL_SAMPLES]))
         steps = min(TRIAL_SETTLE_STEPS, self.params.settle_steps)
-        params = self.params.replace(settle_steps=steps)
-        state = self.state.copy()
-        state.clock[N_SAMPLES] = len(rest.inputs)
-        state, _ = adapt(state, new_data(rest.inputs, rest.targets, params, rest.weight), params)
-        return respond(state.network, scaled.inputs[held_out])
+        data = new_data(rest.inputs, rest.targets, self.params, rest.weight)
+        best, shortest = self.state.network, np.inf
+        for start in range(self.n_starts):
+            params = params_of_start(self.params, start).replace(settle_steps=steps)
+            state, _ = adapt(self._new_state(self.seeds[start], rest), data, params)
+            length = description_length(state.network, *rest, params)
+            if length < shortest:
+                best, shortest = state.network, length
+        return respond(best, scaled.inputs[held_out])
 
     def _linear_answers(self, scaled: "Scaled", held_out: NDArray[np.bool_]) -> NDArray:
         """Return the answers to held-out samples of a network without hidden nodes."""
@@ -272,14 +304,15 @@ class Fit:
         return fit_linear(rest, self.transfer, self.params.prior, usable, scaled.inputs[held_out])
 
     def _advance(self, data: Data, stop: int, held_out: Samples | None, bar: Any) -> None:
-        adaptation = Adaptation(self.state, self.params)
-        pool = WorkspacePool(self.params, len(data.inputs))
+        params = self._params_now
+        adaptation = Adaptation(self.state, params)
+        pool = WorkspacePool(params, len(data.inputs))
         while adaptation.state.step < stop and not adaptation.stable:
             # Checks are at multiples of the interval, also after the fit was resumed.
             pause = (adaptation.state.step // CHECK_INTERVAL + 1) * CHECK_INTERVAL
             self.history.extend(adaptation.advance(data, min(pause, stop), pool))
             self.state = adaptation.state
-            bar.update(self.state)
+            bar.update(self.state, self.place)
             if self.state.step != pause and not adaptation.stable:
                 continue
             if held_out is not None:
@@ -304,17 +337,40 @@ class Fit:
 
     @property
     def network(self) -> Network:
-        """The network to use, which takes scaled inputs: the average of a committee."""
+        """The network to use, which takes scaled inputs: the best start, a committee's average."""
+        if self.kept is not None:
+            return self.kept.network
         return average_activations([*self.members, self._member]) if self.members else self._member
 
     @property
     def n_steps(self) -> int:
         """Steps that led to the network: of adaptation, or rounds of growth of a wide network."""
-        return len(self.history.error)
+        return len(self.growth.error)
+
+    @property
+    def _params_now(self) -> Params:
+        """The constants of the network that is grown now."""
+        if self.n_starts == 1:
+            return self.params
+        return params_of_start(self.params, len(self.finished_steps))
+
+    @property
+    def place(self) -> str:
+        """Which of several networks is grown now."""
+        several = len(self.seeds) > 1 and self.structure == "compact"
+        number = min(len(self.finished_steps) + 1, len(self.seeds))
+        return f"network {number} of {len(self.seeds)}, " if several else ""
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Steps taken by all networks, and the most that they may take."""
+        return sum(self.finished_steps) + self.state.step, self._last_step * len(self.seeds)
 
     @property
     def growth(self) -> History:
         """What led to the network: the growth of one, or the assembly of a committee."""
+        if self.kept is not None:
+            return self.kept.history
         return assembly(self.network, self.history) if self.members else self.history
 
 

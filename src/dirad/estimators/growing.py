@@ -55,6 +55,7 @@ def _begin(
         standardize=estimator.preset != "paper",
         validation_fraction=estimator.validation_fraction,
         committee=estimator.committee,
+        n_init=estimator.n_init,
         structure=estimator.structure,
         verbose=bool(estimator.verbose),
     )
@@ -81,6 +82,12 @@ def _advance(estimator: Any, samples: Samples, steps: int | None) -> None:
     estimator.input_mean_, estimator.input_spread_ = mean_and_std(samples.X)
     if fit.stable:
         estimator._fit = None
+
+
+def progress_of(estimator: Any) -> tuple[str, int, int]:
+    """Return which network is grown, if there are several, the steps taken, and the most."""
+    fit: Fit = estimator._fit
+    return fit.place, *fit.progress
 
 
 def _unfinished(estimator: Any) -> None:
@@ -110,6 +117,12 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
     committee : int
         Networks that are grown, each from a random seed of its own. The network of the estimator
         is their average: larger, and usually more accurate where samples are noisy or few.
+    n_init : "auto" or int
+        Compact networks that are grown, each from a random seed of its own, of which one is kept:
+        the one that describes samples, edges and weights in the fewest nats, or that has the least
+        error on held-out samples (`validation_fraction`). Of each three, the second has a weaker
+        `prior`, and the third no `breadth`. "auto" means 3 without `max_edges` and `committee`,
+        and 1 with them.
     structure : {"auto", "compact", "wide"}
         A compact network has few edges, each of which was tested. A wide network has many nodes
         that feed every output; it is often more accurate on noisy tables, and no kernel has to be
@@ -171,6 +184,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         max_steps=None,
         validation_fraction=0.0,
         committee=1,
+        n_init="auto",
         structure="auto",
         categorical_features=FROM_DTYPE,
         class_weight=None,
@@ -185,6 +199,7 @@ class DIRADClassifier(ClassifierMixin, BaseEstimator):
         self.max_steps = max_steps
         self.validation_fraction = validation_fraction
         self.committee = committee
+        self.n_init = n_init
         self.structure = structure
         self.categorical_features = categorical_features
         self.class_weight = class_weight
@@ -295,6 +310,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         max_steps=None,
         validation_fraction=0.0,
         committee=1,
+        n_init="auto",
         structure="auto",
         categorical_features=FROM_DTYPE,
         random_state=None,
@@ -308,6 +324,7 @@ class DIRADRegressor(RegressorMixin, BaseEstimator):
         self.max_steps = max_steps
         self.validation_fraction = validation_fraction
         self.committee = committee
+        self.n_init = n_init
         self.structure = structure
         self.categorical_features = categorical_features
         self.random_state = random_state

@@ -43,13 +43,13 @@ class ProgressBar:
     def __exit__(self, *_: object) -> None:
         self.progress.stop()
 
-    def update(self, state: State) -> None:
-        """Show the step, the error and the size of a network."""
+    def update(self, state: State, place: str = "") -> None:
+        """Show the step, the error and the size of a network, and which of several it is."""
         self.progress.update(
             self.task,
             completed=state.step,
             description=(
-                f"{PHASE_NAMES[state.clock[PHASE]]}: error {state.meter[SMOOTHED]:.4f}, "
+                f"{place}{PHASE_NAMES[state.clock[PHASE]]}: error {state.meter[SMOOTHED]:.4f}, "
                 f"{state.network.n_edges} edges, {state.network.n_hidden} hidden"
             ),
         )

@@ -10,7 +10,7 @@ from dirad.core.random import uniform
 
 STRETCHES_KEY = 102, 2  # purpose and step of the random keys
 EARLY_SAMPLES, EARLY_HOLD_OUT_SHARE = 200, 0.2  # of the first ones, at least this share is held out
-MIN_STRETCHES = 4  # among the first samples, and as many again whenever their number has doubled
+MIN_STRETCHES = 4  # among the first samples, and whenever the number of samples has doubled
 LONGEST = 1000.0  # samples
 LENGTH_IF_SAID = 20.0  # where the user says that the order matters; the data may not yet tell how
 

@@ -3,7 +3,7 @@
 The model is version 0, which never changes. When a correction of its answers has erred less for a
 long time than the model and all its versions, it is kept as another version, from which the next
 corrections start. A batch that the model does not know as it answers now is shown to its other
-versions: a rule that returns is recognized at once, and nothing is learned anew.
+versions: a rule that returns is recognized at once, and nothing has to be learned again.
 """
 
 from typing import NamedTuple

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,20 @@ class Answers:
         self._answers: Any = file.fitted.answers
         self.state, self.version = state, next(_versions)
 
+    def prepare(self) -> None:
+        """Evaluate a row: what takes time once, and no client should wait for, is then done."""
+        if self.has_models:
+            self.predict(np.zeros((1, len(self.specification.encoder.feature_names))))
+
     @property
     def system(self) -> Any:
         """The system of models."""
         return self.fitted._stream.system
+
+    @cached_property
+    def n_parameters(self) -> int:
+        """The parameters of all models: about as many steps take the answer for a row."""
+        return sum(int(model.n_parameters) for model in self.system.models)
 
     @property
     def has_models(self) -> bool:

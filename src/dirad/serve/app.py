@@ -21,7 +21,7 @@ from dirad.serve.feeds import Feeds
 from dirad.serve.guard import COOKIE, Guard, read_body
 from dirad.serve.metrics import Metrics
 from dirad.serve.page import add_page
-from dirad.serve.reading import is_quick, is_slow
+from dirad.serve.reading import is_slow
 from dirad.serve.rendering import FORMATS
 from dirad.serve.service import Service
 from dirad.serve.specification import Specification
@@ -157,10 +157,13 @@ def _add_streams(app: FastAPI, service: Service, stored: Gate) -> None:
 
 
 def _add_learning(app: FastAPI, service: Service, reading: Gate, stored: Gate) -> None:
+    accepting = Gate(20, 1000)  # half of the threads, so that predictions find one
+
     async def accepted(
         request: Request,
         name: str,
         submit: Callable[[bytes, str | None, str], Any],
+        *,
         asks_store: bool = False,
     ) -> Response:
         """Read a body, let it be accepted, and answer when it is on disk."""
@@ -169,10 +172,14 @@ def _add_learning(app: FastAPI, service: Service, reading: Gate, stored: Gate) -
         key = _key_of(request)
         body = await read_body(request, service.limits.body)
         kind = request.headers.get("content-type", "")
-        digest = hashlib.sha256(kind.encode() + b"\n" + body).hexdigest()
-        run = reading.run if is_slow(kind, body) else run_in_threadpool
-        run = stored.run if asks_store else run
-        future = await run(submit, body, key, digest)
+
+        def work() -> Any:
+            content = b"" if key is None else kind.encode() + b"\n" + body
+            return submit(body, key, hashlib.sha256(content).hexdigest())
+
+        gate = reading if is_slow(kind, body) else accepting
+        gate = stored if asks_store else gate
+        future = await gate.run(work)
         answer = await asyncio.wrap_future(future)
         return Response(answer, media_type="application/json")
 
@@ -246,8 +253,8 @@ def _add_answers(
         answered = partial(service.predict, name, kind, body, explain=explain)
         if is_slow(kind, body):
             answer = await reading.run(answered)
-        elif is_quick(kind, body) and not explain:
-            answer = answered()  # to hand it over to a thread would take about as long
+        elif not explain and service.is_light(name, kind, body):
+            answer = answered()
         else:
             answer = await run_in_threadpool(answered)
         return Response(answer, media_type="application/json")

@@ -26,6 +26,12 @@ MAX_NUMBERS = 8_000_000  # that the rows of a request may become
 MAX_ID = 200  # characters of an id or of a text label
 MAX_WHOLE = 2**53  # labels beyond it are not exact in every format
 WHERE = "the body"  # what errors call the file
+# Errors of tables name options of commands; those of a stream say how it was created.
+REASONS = {
+    " (--impute median, when fitting, fills missing values)": ', and the column has no "gaps"',
+    "was not seen in training; known:": "is none of the categories",
+    " (--unseen zero)": ', and the column has no "other"',
+}
 
 
 @dataclass(frozen=True)
@@ -176,8 +182,10 @@ def _inputs(
     try:
         X = specification.encoder.transform(Chunk(WHERE, values, range(n)))
     except TableError as error:
-        text = str(error).replace(" (--impute median, when fitting, fills missing values)", "")
-        raise Refused(text.replace(" (--unseen zero)", "")) from None
+        text = str(error)
+        for option, reason in REASONS.items():
+            text = text.replace(option, reason)
+        raise Refused(text) from None
     far = np.abs(X) > LARGEST
     if far.any():
         row, place = np.argwhere(far)[0].tolist()

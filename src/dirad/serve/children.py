@@ -14,6 +14,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from dirad.serve.idle_time import IdleTime
 from dirad.serve.records import framed, unpacked
 
 Answer = tuple[dict[str, Any], bytes]
@@ -114,14 +115,14 @@ def _serve(pipe: Connection, make_handler: Callable[[], Handler], max_memory: in
         os.nice(10)  # answers go before learning
     if max_memory is not None:
         _limit_memory(max_memory)
-    handler = make_handler()
+    handler, idle_time = make_handler(), IdleTime()
     threadpool_limits(1)  # threads of BLAS would take the cores from answers
     while True:
         try:
             head, body = unpacked(pipe.recv_bytes())
         except (EOFError, OSError):
             return
-        answer = answered(handler, head, body)
+        answer = idle_time.run(answered, handler, head, body)
         with contextlib.suppress(OSError):
             pipe.send_bytes(answer)
 

@@ -20,6 +20,26 @@ IDS_AT_ONCE = 5_000
 KEPT_EVENTS = 10_000  # of a stream
 REQUEST_SECONDS = 24 * 3600.0  # that the answer to a request with an Idempotency-Key is kept
 
+# Statements of every request are made once: to make them takes longer than to carry them out.
+_FIND = sa.select(schema.streams).where(schema.streams.c.id == sa.bindparam("stream"))
+_ADD = schema.journal.insert()
+_ADVANCE = (
+    schema.streams.update()
+    .where(schema.streams.c.id == sa.bindparam("stream"))
+    .values({one: sa.bindparam(f"new_{one}") for one in ("seq", "samples", "label_type")})
+)
+_RAISE_SCORE = (
+    schema.scores.update()
+    .where(
+        schema.scores.c.stream == sa.bindparam("its_stream"),
+        schema.scores.c.part == sa.bindparam("its_part"),
+    )
+    .values(
+        labelled=schema.scores.c.labelled + sa.bindparam("more_labelled"),
+        total=schema.scores.c.total + sa.bindparam("more_total"),
+    )
+)
+
 
 @dataclass(frozen=True)
 class StreamRow:
@@ -98,9 +118,7 @@ def append(connection: Connection, stream: int, request: Request) -> tuple[bytes
 
     The answer to a request whose key was seen before is the earlier answer, and nothing is added.
     """
-    streams = schema.streams
-    query = sa.select(streams).where(streams.c.id == stream)
-    row = connection.execute(query).mappings().first()
+    row = connection.execute(_FIND, {"stream": stream}).mappings().first()
     if row is None:
         raise NotFound("the stream was deleted")
     if request.key is not None:
@@ -113,12 +131,11 @@ def append(connection: Connection, stream: int, request: Request) -> tuple[bytes
         raise Refused(f"labels: those before are of type {row['label_type']}, these are not")
     record, seq, first = request.record, row["seq"] + 1, row["samples"]
     entry = {"stream": stream, "seq": seq, "kind": record.kind, "rows": record.rows}
-    connection.execute(schema.journal.insert().values(**entry, payload=record.payload))
+    connection.execute(_ADD, entry | {"payload": record.payload})
     changes = {"seq": seq, "samples": first + record.rows}
-    label_type = row["label_type"] or request.label_type
-    connection.execute(
-        streams.update().where(streams.c.id == stream).values(**changes, label_type=label_type)
-    )
+    changes["label_type"] = row["label_type"] or request.label_type
+    new = {f"new_{name}": value for name, value in changes.items()}
+    connection.execute(_ADVANCE, {"stream": stream} | new)
     if request.ids is not None:
         _add_ids(connection, stream, request.ids, first)
     if request.score is not None and request.score.labelled:
@@ -129,7 +146,7 @@ def append(connection: Connection, stream: int, request: Request) -> tuple[bytes
     if request.key is not None:
         entry = {"stream": stream, "key": request.key, "digest": request.digest, "answer": answer}
         connection.execute(schema.requests.insert().values(**entry, created=time.time()))
-    return answer, _stream({**row, **changes, "label_type": label_type})
+    return answer, _stream({**row, **changes})
 
 
 def answered(connection: Connection, stream: int, key: str, digest: str) -> bytes | None:
@@ -177,11 +194,11 @@ def _known_ids(connection: Connection, stream: int, ids: Sequence[str]) -> dict[
 
 
 def _add_score(connection: Connection, stream: int, part: int, score: Score) -> None:
-    table = schema.scores
-    here = (table.c.stream == stream) & (table.c.part == part)
-    added = {"labelled": table.c.labelled + score.labelled, "total": table.c.total + score.total}
-    if connection.execute(table.update().where(here).values(**added)).rowcount == 0:
-        connection.execute(table.insert().values(stream=stream, part=part, **vars(score)))
+    here = {"its_stream": stream, "its_part": part}
+    more = {"more_labelled": score.labelled, "more_total": score.total}
+    if connection.execute(_RAISE_SCORE, here | more).rowcount == 0:
+        values = {"stream": stream, "part": part} | vars(score)
+        connection.execute(schema.scores.insert().values(**values))
 
 
 def scores_of(connection: Connection, stream: int, points: int = 200) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from dirad.serve.specification import Specification
 
 READER_MEMORY = 3 * 2**30  # bytes of address space, of which half is taken before any body is read
 QUICK = 8_000  # bytes of a body that is read by the process that answers
+LIGHT = 100_000  # parameters times rows, whose answers take about a millisecond
 LARGE = 1_000_000  # bytes of a body that may take long
 SECONDS = 60.0  # that a body may take
 MOST_STATES = 100  # of streams, that a reading process keeps
@@ -43,6 +44,13 @@ class Body:
     content_type: str
     content: bytes
     max_rows: int
+
+    def is_light(self, answers: Answers) -> bool:
+        """Say whether answers take less time than to hand the question over to a thread."""
+        rows = 1 + len(self.content) // len(self.specification.columns)  # or fewer
+        is_plain = b"explain" not in self.content and b"\\" not in self.content  # also as \u0065…
+        is_small = is_quick(self.content_type, self.content)
+        return is_small and is_plain and rows * answers.n_parameters <= LIGHT
 
     def samples(self, answers: Answers | None) -> journal.Request:
         """Return the request to learn the rows; its answer is what the models say of them."""
@@ -117,6 +125,9 @@ class Reader:
                 head["state"] = len(state)
                 answer, content = child.ask(head, state + body.content, SECONDS)
         except (ChildDied, ChildTimeout):
+            if child is self._small:  # whatever the reason was, it is not this body
+                text = "the process that reads bodies has ended: try again"
+                raise Refused(text, 503, Retry_After="1") from None
             raise Refused(
                 "the body cannot be read: it is damaged, or unpacks to too much", 400
             ) from None

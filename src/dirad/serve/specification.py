@@ -9,8 +9,10 @@ from typing import Any
 from dirad.serve.errors import Refused
 from dirad.tables.encoder import Encoder
 from dirad.tables.fields import ACCEPT, INDICATE, REFUSE, Input, Target
+from dirad.tables.values import category
 
 KINDS = ("classifier", "regressor", "detector")
+COLUMN_KINDS = ("number", "boolean", "category")
 NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 MAX_NAME = 200  # characters of a column's or category's name
 MAX_CATEGORIES = 1000
@@ -98,6 +100,8 @@ class Specification:
         if len(listed) > max_columns:
             raise Refused(f"{len(listed)} columns, and {max_columns} are allowed", 413)
         settings = _checked_settings(kind, obj.get("settings") or {})
+        for one in listed:
+            _check_column(one)
         result = cls(kind, tuple(map(_column, listed)), settings)
         try:
             width = len(result.encoder.feature_names)
@@ -136,11 +140,20 @@ def check_name(name: str) -> str:
 
 def _column(obj: Any) -> Input:
     """Return a column: a name alone means a number."""
-    if isinstance(obj, str):
-        obj = {"name": obj}
+    obj = {"name": obj} if isinstance(obj, str) else obj
+    kind, categories = obj.get("kind", "number"), tuple(sorted(obj.get("categories", [])))
+    accepted = INDICATE if kind == "category" else ACCEPT
+    missing = accepted if obj.get("gaps", False) else REFUSE
+    other = obj.get("other", False)
+    return Input(obj["name"], kind, categories, obj.get("fill"), missing, other)
+
+
+def _check_column(obj: Any) -> None:
+    """Refuse the description of a column that makes no sense."""
+    obj = {"name": obj} if isinstance(obj, str) else obj
     if not isinstance(obj, dict) or not isinstance(obj.get("name"), str):
         raise Refused(f"a column is a name or an object with a name, got {obj!r:.80}")
-    name, kind = obj["name"], obj.get("kind", "number")
+    name, kind, fill = obj["name"], obj.get("kind", "number"), obj.get("fill")
     unknown = sorted(set(obj) - {"name", "kind", "categories", "fill", "gaps", "other"})
     if unknown:
         raise Refused(f"column {name!r:.80}: unknown field {unknown[0]!r:.80}")
@@ -150,19 +163,38 @@ def _column(obj: Any) -> Input:
         )
     if name in (TARGET, IDS):
         raise Refused(f"column {name!r} is the name of the labels or ids of a body: rename it")
+    if kind not in COLUMN_KINDS:
+        kinds = ", ".join(COLUMN_KINDS)
+        raise Refused(f"column {name!r}: kind must be one of {kinds}, got {kind!r:.80}")
     gaps, other = obj.get("gaps", False), obj.get("other", False)
     if type(gaps) is not bool or type(other) is not bool:
         raise Refused(f"column {name!r}: gaps and other must be true or false")
-    categories = obj.get("categories", [])
+    if other and kind != "category":
+        raise Refused(f"column {name!r}: a {kind} has no other categories")
+    if gaps and fill is not None:
+        raise Refused(f"column {name!r}: missing values are filled, or learned as gaps, not both")
+    _check_categories(name, kind, obj.get("categories", []))
+    try:
+        _column(obj)
+    except (ValueError, OverflowError):
+        raise Refused(f"column {name!r}: fill {fill!r:.80} is no value of a {kind}") from None
+
+
+def _check_categories(name: str, kind: str, categories: Any) -> None:
     if not isinstance(categories, list) or not all(isinstance(one, str) for one in categories):
         raise Refused(f"column {name!r}: categories must be a list of texts")
+    if bool(categories) != (kind == "category"):
+        wrong = "needs a list of categories" if kind == "category" else "has no categories"
+        raise Refused(f"column {name!r}: a {kind} {wrong}")
     if len(categories) > MAX_CATEGORIES or any(len(one) > MAX_NAME for one in categories):
         raise Refused(f"column {name!r}: more than {MAX_CATEGORIES} categories, or too long ones")
-    try:
-        missing = (INDICATE if kind == "category" else ACCEPT) if gaps else REFUSE
-        return Input(name, kind, tuple(sorted(categories)), obj.get("fill"), missing, other)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise Refused(f"column {name!r}: {error}") from None
+    if len(set(categories)) < len(categories):
+        raise Refused(f"column {name!r}: two categories are the same")
+    for one in categories:
+        if category(one) is None:
+            raise Refused(f"column {name!r}: the text {one!r} means that a value is missing")
+        if category(one) != one:
+            raise Refused(f"column {name!r}: category {one!r} begins or ends with a space")
 
 
 def _without_defaults(column: Input) -> dict[str, Any]:

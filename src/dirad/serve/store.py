@@ -54,6 +54,12 @@ CONNECTION = {
     "options": " ".join(f"-c {name}={value}" for name, value in SESSION.items()),
 }
 POOL_SECONDS = 10.0  # that a request waits for a connection
+# Changes no number, but nobody else can change it before the transaction ends.
+CHECK_OWNER = (
+    schema.lease.update()
+    .where(schema.lease.c.epoch == sa.bindparam("own"))
+    .values(epoch=sa.bindparam("own"))
+)
 
 
 class StoreInUse(Exception):
@@ -204,9 +210,7 @@ class Store:
     def changing(self) -> Iterator[sa.Connection]:
         """Give a transaction that is on disk when the block ends; refuse it if this is fenced."""
         with self._write_lock, self._explained(), self.engine.begin() as connection:
-            lease = schema.lease
-            mine = lease.update().where(lease.c.epoch == self.epoch).values(epoch=self.epoch)
-            if connection.execute(mine).rowcount != 1:
+            if connection.execute(CHECK_OWNER, {"own": self.epoch}).rowcount != 1:
                 query = sa.select(schema.lease.c.holder)
                 raise self._fenced(connection.execute(query).scalar() or "unknown")
             yield connection

@@ -11,6 +11,7 @@ from dirad.encoding import Categories, Encoding
 from dirad.engine import threads_for
 from dirad.estimators.answering import ClassAnswers, ValueAnswers
 from dirad.estimators.fitting import Fit, Scale
+from dirad.estimators.starts import Start
 from dirad.storage.codecs import Array, ArrayStore, Codec, Flag, Int, Plain, Real, Text
 from dirad.storage.composites import Dictionary, List, Maybe, Object, without_init
 from dirad.storage.errors import ModelError
@@ -81,6 +82,12 @@ SCALE = Object(
 )
 
 
+START = Object(
+    Start,
+    {"network": NETWORK, "history": HISTORY, "length": Real()},
+)
+
+
 def check_fit(fit: Fit) -> None:
     """Refuse a fit that could not go on."""
     inputs = fit.state.network.n_inputs
@@ -98,7 +105,10 @@ FIT = Object(
         "scale": SCALE,
         "split_seed": Int(0),
         "seeds": List(Int(0)),
+        "n_starts": Int(1),
         "members": List(NETWORK),
+        "kept": Maybe(START),
+        "finished_steps": List(Int(0)),
         "transfer": Int(0),
         "structure": Text(),
         "history": HISTORY,

@@ -4,7 +4,7 @@ Formats 1 and 2 are of dirad 0.1. Networks of format 3 have no encoding of missi
 categories. Up to format 4, learners had a linear predictor in place of an interim expert; up to
 format 5, calibrations did not tell the scores of fitted samples, nor how samples depend on those
 before them; up to format 6, all targets were classes. Up to format 7, the samples of a stream had
-neither gaps nor categories nor weights.
+neither gaps nor categories nor weights, and a fit grew no network more than once.
 """
 
 from collections.abc import Callable
@@ -31,6 +31,7 @@ def upgraded(description: Tree) -> Tree:
     if description["version"] < 8:
         description = _changed(description, _say_samples_count_alike)
         description = _changed(description, _say_there_are_no_stretches_and_no_versions)
+        description = _changed(description, _say_there_is_one_start)
     return description
 
 
@@ -51,6 +52,12 @@ def _say_samples_count_alike(new: Tree) -> None:
         new |= {"columns": None, "weight": None}
     if "drawn_out" in new or set(new) == {"X", "y", "first"}:  # a buffer; a batch
         new["weight"] = None
+
+
+def _say_there_is_one_start(new: Tree) -> None:
+    """Say of a fit that was stopped early that every network is kept; its steps are not known."""
+    if "split_seed" in new:
+        new |= {"n_starts": 1, "kept": None, "finished_steps": [0] * len(new["members"])}
 
 
 def _say_there_are_no_stretches_and_no_versions(new: Tree) -> None:

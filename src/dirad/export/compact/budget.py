@@ -49,6 +49,7 @@ LEAST_HELD_OUT = 20  # samples; with fewer, all serve both to adapt and to choos
 SEARCH_SHARE = 0.25  # of the steps of the last refit
 EPOCHS, LEAST_STEPS, MOST_STEPS = 20, 1500, 8000
 PRUNING_ROUNDS = 4  # where edges have to go: each halves the excess, and adapts the rest
+FEW_BYTES = 0.5  # share of the table below which networks without hidden nodes are tried as well
 CALIBRATION = 2000  # samples from which scales are chosen
 TAILS = (0.0, 0.01)  # shares of samples beyond each end of an input's range that are tried
 MANY_INPUTS, NOISE = 50, 0.4  # inputs are disturbed where there are many, as in thinning
@@ -102,9 +103,10 @@ def to_compact(
     adapted. Without them, the network is rounded as it is: give them where bytes are few. `low` and
     `high` are the values that the input bytes 0 and 255 stand for, one for all inputs or one for
     each; by default the range of X is used (or four standard deviations around the mean in `fit`).
-    `storages` are the ways to store numbers that are compared. With `fast`, the bytes are those of
-    ``compact_source(net, fast=True)``, whose straight-line code takes several times as many for an
-    edge, and a fraction of the instructions.
+    `storages` are the ways to store numbers that are compared; where less than half of the network
+    fits, each is also tried without hidden nodes, whose code takes about 120 bytes. With `fast`,
+    the bytes are those of ``compact_source(net, fast=True)``, whose straight-line code takes
+    several times as many for an edge, and a fraction of the instructions.
     """
     check_model(model)
     known = X is not None
@@ -112,10 +114,7 @@ def to_compact(
     ranges = list(_ranges(model, samples.X, low, high, known))
     storages = storages if max_bytes is not None else storages[-1:]
     storages = [replace(storage, fast=fast) for storage in storages]
-    limits = [_limit(model, samples, ranges[0], storage, max_bytes) for storage in storages]
-    choices = [
-        (storage, limit) for storage, limit in zip(storages, limits, strict=True) if limit > 0
-    ]
+    choices = _choices(model, samples, ranges[0], storages, max_bytes)
     if not choices:
         raise TooSmall(f"{max_bytes} bytes are too few: the code alone takes more")
     fit, held = _split(model, samples, seed)
@@ -126,8 +125,45 @@ def to_compact(
     if len(choices) > 1:
         scored = [_tried(model, fit, held, ends, *c, seed, known) for c in choices]
         choices = [choices[i] for i in np.argsort(scored, kind="stable")]
-    net = _first_made(model, samples, ends, choices, seed, known, max_bytes)
+    made: list[CompactNetwork] = []
+    failure: Exception | None = None
+    for direct in (False, True):
+        group = [one for one in choices if one[0].direct == direct]
+        try:
+            if group:
+                made.append(_first_made(model, samples, ends, group, seed, known, max_bytes))
+        except (OutOfRange, TooSmall) as error:
+            failure = error
+    if failure is not None and not made:
+        raise failure
+    net = min(made, key=lambda one: squared_error(one, samples))
     return _measured(model, net, samples if known and y is not None else None, fast)
+
+
+def _choices(
+    model: Any,
+    samples: Samples,
+    ends: tuple[NDArray, NDArray],
+    storages: Sequence[Storage],
+    most: int | None,
+) -> list[tuple[Storage, int]]:
+    """Return ways to store the network, each with the bytes that its table may take."""
+    found = []
+    for storage in storages:
+        limit = _limit(model, samples, ends, storage, most)
+        found.append((storage, limit))
+        if limit < FEW_BYTES * _size(_start(model, samples, ends, storage), storage):
+            direct = replace(storage, direct=True)
+            found.append((direct, _limit(model, samples, ends, direct, most)))
+    return [(storage, limit) for storage, limit in found if limit > 0]
+
+
+def _start(model: Any, samples: Samples, ends: tuple[NDArray, NDArray], storage: Storage) -> Scaled:
+    """Return the whole network in the units of integers, before any pruning."""
+    draft = draft_of(model, *ends)
+    if storage.direct:
+        draft = draft.direct()
+    return scaled(draft, storage, _bytes(samples, ends)[:CALIBRATION])
 
 
 def _first_made(
@@ -188,7 +224,7 @@ def limit_of(
         return UNLIMITED
     if storage.fast:  # there is no table: the limit is that of the code
         return most
-    net = scaled(draft_of(model, *ends), storage, _bytes(samples, ends)[:CALIBRATION]).rounded()
+    net = _start(model, samples, ends, storage).rounded()
     code = flash(net) - len(encoded(net).stream) if has_compiler() else code_estimate(net)
     return most - code
 
@@ -279,7 +315,7 @@ def _made(
     share: float,
 ) -> CompactNetwork:
     """Return a network that fits, adapted to its rounding where samples are known."""
-    start = scaled(draft_of(model, *ends), storage, _bytes(samples, ends)[:CALIBRATION])
+    start = _start(model, samples, ends, storage)
     training = _training_samples(model, samples, start.net)
     n = len(samples.X)
     steps = int(np.clip(EPOCHS * n / BATCH, LEAST_STEPS, MOST_STEPS) * share)

@@ -51,6 +51,14 @@ class Draft:
         start = np.concatenate([[0], np.cumsum(counts)])
         return replace(self, start=start, source=self.source[keep], weight=self.weight[keep])
 
+    def direct(self) -> "Draft":
+        """Return the draft without hidden nodes: what is left are edges from inputs to outputs."""
+        first = 2 * self.n_hidden  # row of the outputs
+        rest = self.without(np.flatnonzero((self.row < first) | (self.source >= self.n_inputs)))
+        none = np.zeros(0)
+        start, bias = rest.start[first:], rest.bias[first:]
+        return replace(rest, n_hidden=0, start=start, bias=bias, gain=none)
+
 
 def draft_of(model: Any, low: NDArray[np.float64], high: NDArray[np.float64]) -> Draft:
     """Return a fitted estimator's network over bytes; these stand for values from low to high."""

@@ -33,6 +33,7 @@ class Storage:
     formats: tuple[Weights, Weights]  # of hidden nodes, and of outputs
     bias_bytes: int = 1
     fast: bool = False  # as straight-line code, instead of a table
+    direct: bool = False  # without hidden nodes, whose code would take bytes too
 
 
 @dataclass(frozen=True)
