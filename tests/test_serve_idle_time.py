@@ -47,7 +47,7 @@ def test_work_is_done_in_idle_time_only_where_there_is_enough(clock):
     assert kind == os.SCHED_IDLE
     clock(0.5)
     assert work.run(place) == (thread, kind)  # too early for another look
-    clock(0.6, own=0.2)
+    clock(0.6, own=0.1)
     assert work.run(place) == here  # others took the cores
     clock(1.0, own=0.9)
     assert work.run(place) == (thread, kind)

@@ -14,7 +14,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-ENOUGH = 0.25  # cores that this process had, or could have had, for its work to be in idle time
+ENOUGH = 0.15  # cores that this process had, or could have had, for its work to be in idle time
 LOOK_SECONDS = 1.0  # between two looks at how much it had
 OLD_SECONDS = 5.0  # after which what it had says nothing about the present
 CORES = Path("/proc/stat")  # what the cores have done since the machine started; Linux alone has it
