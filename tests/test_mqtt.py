@@ -35,10 +35,11 @@ class Mosquitto:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self.config = folder / "mosquitto.conf"
+        self.config, self.log = folder / "mosquitto.conf", folder / "mosquitto.log"
         self.config.write_text(
             f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence true\n"
             f"persistence_location {folder}/\nmax_queued_messages 0\n"
+            f"log_dest file {self.log}\nlog_type subscribe\n"
             f"{'user root' if os.getuid() == 0 else ''}\n"
         )
         self.start()
@@ -58,6 +59,11 @@ class Mosquitto:
     def stop(self) -> None:
         self.process.terminate()
         self.process.wait()
+
+    @property
+    def subscriptions(self) -> int:
+        """How often somebody has subscribed to the topic."""
+        return self.log.read_text().count(f" {TOPIC}\n") if self.log.exists() else 0
 
 
 @pytest.fixture
@@ -95,11 +101,15 @@ class Publisher:
 
 
 def start_tail(broker, server, *options):
-    source = f"mqtt://127.0.0.1:{broker.port}/{TOPIC}"
+    """Start to follow the topic, and wait until the broker knows of it."""
+    source, before = f"mqtt://127.0.0.1:{broker.port}/{TOPIC}", broker.subscriptions
     command = [*DIRAD, "tail", source, "--stream", "s", "--url", server.url, *options]
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env=os.environ | {"COLUMNS": "500"}
     )
+    end = time.monotonic() + 60
+    while broker.subscriptions == before and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.05)
     return process
 
 
@@ -167,7 +177,6 @@ def test_messages_without_ids_are_learned_at_least_once_or_once_if_distinct(brok
         for stream, options, least, most in (("s", [], 300, 400), ("s", ["--distinct"], 300, 300)):
             client = Client(server.url, stream).create("detector", ["u", "v"])
             reader = start_tail(broker, server, *options)
-            time.sleep(2.0)  # it listens
             publisher.publish(0, 150, 0.002, id=False)
             reader.send_signal(signal.SIGKILL)
             reader.wait()
@@ -186,7 +195,6 @@ def test_a_message_that_is_refused_ends_it_or_is_left_out(broker, tmp_path):
     with serving(tmp_path / "store") as server:
         publisher = Publisher(broker.port)
         reader = start_tail(broker, server, "--create", "detector", "--column", "u")
-        time.sleep(2.0)  # it listens
         for payload in ('{"u": 1, "id": 1}', "[2]", "no JSON", '{"v": 1}', '{"u": "x"}', "[3]"):
             publisher.last = publisher.mqtt.publish(TOPIC, payload, qos=1)
         publisher.wait()

@@ -7,24 +7,25 @@ import threading
 import pytest
 
 from dirad.serve import idle_time
-from dirad.serve.idle_time import IdleTime, core_times
+from dirad.serve.idle_time import IdleTime, available_seconds
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has such threads")
 
 
 @pytest.fixture
-def cores(tmp_path, monkeypatch):
-    """A function that sets what the cores have done, and lets some seconds pass."""
-    file, now = tmp_path / "stat", [100.0]
+def clock(tmp_path, monkeypatch):
+    """A function that lets seconds pass: how long this process computes, and cores are idle."""
+    file, now = tmp_path / "stat", {"seconds": 100.0, "own": 7.0, "idle": 0.0}
     monkeypatch.setattr(idle_time, "CORES", file)
-    monkeypatch.setattr(idle_time.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(idle_time.time, "monotonic", lambda: now["seconds"])
+    monkeypatch.setattr(idle_time.time, "process_time", lambda: now["own"])
 
-    def pass_time(seconds, user=0, nice=0, idle=0):
-        now[0] += seconds
-        line = file.read_text().splitlines()[0] if file.exists() else "cpu" + " 0" * 10
-        found = [int(one) for one in line.split()[1:]]
-        found[0], found[1], found[3] = found[0] + user, found[1] + nice, found[3] + idle
-        file.write_text(" ".join(["cpu", *map(str, found)]) + "\ncpu0 1 2 3\n")
+    def pass_time(seconds, own=0.0, idle=0.0):
+        now["seconds"] += seconds
+        now["own"] += own
+        now["idle"] += idle
+        ticks = round(now["idle"] * os.sysconf("SC_CLK_TCK"))
+        file.write_text(f"cpu 500 40 30 {ticks} 0 0 9 0 0 0\ncpu0 1 2 3 4\n")
 
     pass_time(0.0)
     return pass_time
@@ -36,33 +37,34 @@ def place():
 
 
 @LINUX
-def test_work_waits_for_idle_time_only_where_there_is_enough(cores):
+def test_work_is_done_in_idle_time_only_where_there_is_enough(clock):
     here = threading.get_ident(), os.SCHED_OTHER
     work = IdleTime()
     assert work.run(place) == here  # nothing is known yet
-    cores(1.5, user=100, nice=150, idle=50)
+    clock(1.5, own=0.2, idle=0.3)
     thread, kind = work.run(place)
     assert thread != here[0]
     assert kind == os.SCHED_IDLE
-    cores(0.5, user=100)
+    clock(0.5)
     assert work.run(place) == (thread, kind)  # too early for another look
-    cores(0.6, user=100)
-    assert work.run(place) == here  # others take all the time
-    cores(1.0, idle=200)
+    clock(0.6, own=0.1)
+    assert work.run(place) == here  # others took the cores
+    clock(1.0, own=0.9)
     assert work.run(place) == (thread, kind)
-    cores(60.0, idle=12_000)
+    clock(60.0, idle=120.0)
     assert work.run(place) == here  # that the cores were idle for a minute is no news
 
 
 @LINUX
-def test_errors_are_those_of_the_work(cores):
+def test_errors_are_those_of_the_work(clock):
     work = IdleTime()
-    cores(2.0, idle=400)
+    clock(2.0, idle=4.0)
     with pytest.raises(ZeroDivisionError):
         work.run(lambda: 1 // 0)
 
 
 def test_systems_that_do_not_tell(tmp_path, monkeypatch):
     monkeypatch.setattr(idle_time, "CORES", tmp_path / "missing")
-    assert core_times() == (0, 0)
+    monkeypatch.setattr(idle_time.time, "process_time", lambda: 3.0)
+    assert available_seconds() == 3.0
     assert IdleTime().run(threading.get_ident) == threading.get_ident()

@@ -10,6 +10,7 @@ from dirad.serve.children import Child, ChildDied
 from dirad.serve.errors import Refused
 from dirad.serve.learner import Progress, StreamLearner
 from dirad.serve.reading import Body, Reader
+from dirad.serve.rendering import render
 from dirad.serve.specification import Specification
 from dirad.storage.model_file import packed, read_bytes
 
@@ -57,6 +58,28 @@ def test_state_is_the_same_after_restarts(specification):
         assert second.progress.seq == stop
         carried_out(second, found[stop:], stop)
         assert second.state() == whole.state()
+
+
+def test_a_stream_with_gaps_and_categories_is_shown_by_the_names_of_its_inputs():
+    fluid = {"name": "fluid", "kind": "category", "categories": ["oil", "water"], "other": True}
+    columns = ["flow", {"name": "heat", "gaps": True}, fluid]
+    described = Specification.from_json({"kind": "detector", "columns": columns})
+    learner, rng = StreamLearner(described), np.random.default_rng(0)
+    for part in range(6):
+        X = np.column_stack([rng.normal(size=(500, 2)), np.eye(3)[rng.integers(0, 2, 500)]])
+        if part > 3:
+            X[rng.random(500) < 0.5, 1] = np.nan
+        record = records.samples(X, None)
+        events = learner.carry_out(part + 1, record.kind, record.payload)
+        assert any(event["alarm"] for event in events) == (part == 4)
+    state = learner.state()
+    assert state is not None
+    answers = Answers(described, state)
+    assert any("heat is missing" in one["text"] for one in answers.timeline())
+    assert len(answers.models(networks=True)) == 2
+    names = list(described.encoder.feature_names)
+    page = render({"do": "report", "title": "T", "names": names}, state)[1]
+    assert b"heat is missing" in page
 
 
 def test_only_light_questions_are_answered_while_others_wait():

@@ -183,7 +183,7 @@ class Answers:
 
     def timeline(self) -> list[dict[str, Any]]:
         """Return the runs of batches with the same verdict and model, oldest first."""
-        names = self.specification.encoder.feature_names
+        names = input_names(self.fitted._stream, self.specification.encoder.feature_names)
         runs: list[dict[str, Any]] = []
         for report in self.system.journal.reports:
             run = _run(report, names)

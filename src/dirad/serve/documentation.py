@@ -80,8 +80,9 @@ def _operation(description: str, body: dict[str, Any] | None = None, key: bool =
 CREATE = _operation(
     "A stream is a classifier, a regressor or a detector of new tasks (which needs no labels). A "
     "column is a name, which means a number, or an object with `name`, `kind` (number, boolean or "
-    "category), `categories`, and `fill`, which replaces missing values. The same request again "
-    "changes nothing; a different one is refused with 409.",
+    "category), `categories`, and `fill`, which replaces missing values. With `gaps`, models learn "
+    "which values are missing; with `other`, categories that are not listed count as one more. The "
+    "same request again changes nothing; a different one is refused with 409.",
     _body(
         {
             "kind": {"enum": ["classifier", "regressor", "detector"]},

@@ -14,9 +14,9 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-MOST_BUSY = 0.75  # share of the cores' time that others may take, for work to go on in the rest
-LOOK_SECONDS = 1.0  # between two looks at how busy the cores are
-OLD_SECONDS = 5.0  # after which what the cores did says nothing about the present
+ENOUGH = 0.15  # cores that this process had, or could have had, for its work to be in idle time
+LOOK_SECONDS = 1.0  # between two looks at how much it had
+OLD_SECONDS = 5.0  # after which what it had says nothing about the present
 CORES = Path("/proc/stat")  # what the cores have done since the machine started; Linux alone has it
 
 
@@ -29,7 +29,7 @@ class IdleTime:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, initializer=_yield_to_others)
         self._looked = time.monotonic()
-        self._seen = core_times()
+        self._had = available_seconds()
         self._is_enough = False
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -40,14 +40,13 @@ class IdleTime:
         return self._thread.submit(function, *arguments).result()
 
     def _look(self) -> None:
-        """Find out every now and then whether the cores had idle time."""
+        """Find out every now and then how much time there was for this process."""
         now = time.monotonic()
         elapsed = now - self._looked
         if elapsed < LOOK_SECONDS:
             return
-        before, self._seen, self._looked = self._seen, core_times(), now
-        busy, total = (new - old for new, old in zip(self._seen, before, strict=True))
-        self._is_enough = elapsed < OLD_SECONDS and busy < MOST_BUSY * total
+        before, self._had, self._looked = self._had, available_seconds(), now
+        self._is_enough = elapsed < OLD_SECONDS and self._had - before >= ENOUGH * elapsed
 
 
 def _yield_to_others() -> None:
@@ -57,15 +56,13 @@ def _yield_to_others() -> None:
     threadpool_limits(1)  # some libraries keep this number for each thread
 
 
-def core_times() -> tuple[int, int]:
-    """Return how long the cores have been busy with work of ordinary priority, and in total.
-
-    Both are zero where the system does not tell.
-    """
+def available_seconds() -> float:
+    """Return the seconds that this process has computed, and that any core was idle, so far."""
+    own = time.process_time()
     try:
         with CORES.open() as file:
-            found = [int(one) for one in file.readline().split()[1:9]]
-    except (OSError, ValueError):
-        return 0, 0
-    low_priority, idle, waiting = found[1], found[3], found[4]
-    return sum(found) - low_priority - idle - waiting, sum(found)
+            found = file.readline().split()
+        idle, waiting = int(found[4]), int(found[5])
+    except (OSError, ValueError, IndexError):  # not on every system
+        return own
+    return own + (idle + waiting) / os.sysconf("SC_CLK_TCK")

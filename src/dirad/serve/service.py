@@ -371,7 +371,10 @@ class Service:
         if live is None or live.row.id != row.id:
             return
         answers = Answers(row.specification, state, is_own=True)
-        answers.prepare()  # here, and not in the thread that answers
+        try:
+            answers.prepare()  # here, and not in the thread that answers
+        except Exception:  # whatever it is, learning goes on
+            log.exception("stream %s: its new state gave no answer", row.name)
         if live.answers is None or live.answers.progress.seq <= answers.progress.seq:
             live.answers = answers
 
