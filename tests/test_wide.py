@@ -310,6 +310,42 @@ def test_a_newton_step_with_a_known_matrix_that_is_no_curvature_takes_a_new_one(
     np.testing.assert_array_equal(drafts[0].weights, drafts[1].weights)
 
 
+@pytest.mark.parametrize("transfer", [LOGISTIC, SOFTMAX])
+def test_a_newton_step_that_an_older_curvature_misleads_is_taken_again(transfer):
+    drafts = [new_draft(transfer, 1.0, 5) for _ in range(2)]
+    for draft, is_known in zip(drafts, (True, False), strict=True):
+        known = draft.fishers(draft.design(), draft.curvature(draft.answers()))
+        draft.weights *= 0.5
+        far_too_small = [1e-4 * one for one in known]
+        draft.solve(1, known=far_too_small if is_known else None)
+    np.testing.assert_array_equal(drafts[0].weights, drafts[1].weights)
+    assert drafts[0]._n_fresh == 0  # the next round computes it again
+
+
+def test_candidates_of_a_kind_are_of_different_places():
+    draft = new_draft(LOGISTIC, 1.0, 5)
+    bins = Bins(draft.samples, draft.usable, 0)
+    search, inputs = Search(draft, bins), np.arange(4)
+    for found in (search._steps(inputs)[0], search._gated_nodes(inputs)):
+        assert len(found) > 3
+        assert len({one.place for one in found}) == len(found)
+
+
+def test_other_candidates_are_scored_if_the_first_gain_nothing(monkeypatch):
+    draft = new_draft(LOGISTIC, 1.0, 5)
+    search = Search(draft, Bins(draft.samples, draft.usable, 0))
+    rescored, calls = search._rescored, []
+
+    def none_of_the_first(candidates):
+        calls.append(len(candidates))
+        found = rescored(candidates)
+        return [one._replace(rate=-1.0) for one in found] if len(calls) == 1 else found
+
+    monkeypatch.setattr(search, "_rescored", none_of_the_first)
+    assert search.best(3)
+    assert len(calls) == 2
+
+
 def test_costs_of_answers():
     p = np.array([[0.9], [0.2]])
     y = np.array([[1.0], [1.0]])

@@ -25,6 +25,7 @@ LEAST_CURVATURE = 1e-3  # of a sample: where an answer is certain, the cost is a
 BIAS_DECAY = 1e-6  # relative; keeps the curvature invertible
 LEAST_PROBABILITY = 1e-12
 HALVINGS = 6  # of a Newton step that would raise the cost
+HALVINGS_OF_KNOWN = 1  # the same with an older curvature; then it is computed again
 FRESH = 1.3  # growth of the number of parameters after which curvatures are computed again
 
 potrf, potrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)
@@ -202,28 +203,37 @@ class Draft:
         self.activation = design[:, 1:] @ self.weights + self.bias
         before = self.cost(self.activation)
         for _ in range(steps):
-            gradient, newton = self._newton_direction(design, known)
-            known, direction = None, newton
-            if self.transfer == SOFTMAX and last is not None:
-                share = ((newton - last.newton) * gradient).sum() / last.drop
-                direction = newton + max(float(share), 0.0) * last.direction
-            last = _Step(newton, direction, float((newton * gradient).sum()) + 1e-300)
-            moved, old = design @ direction, (self.bias, self.weights, self.activation)
-            length = self._step_length(direction, moved)
-            for halving in range(HALVINGS + 1):
-                share = length * 0.5**halving
-                self.bias = old[0] - share * direction[0]
-                self.weights = old[1] - share * direction[1:]
-                self.activation = old[2] - share * moved
-                cost = self.cost(self.activation)
-                if cost <= before:
-                    break
-            else:
-                self.bias, self.weights, self.activation = old
-                return
+            last, cost = self._step(design, last, known, before)
+            if known is not None and cost >= before:  # an older curvature misled
+                self._n_fresh = 0
+                last, cost = self._step(design, None, None, before)
+            known = None
             if before - cost <= tolerance * abs(before):
                 return
             before = cost
+
+    def _step(
+        self, design: NDArray, last: _Step | None, known: list[NDArray] | None, before: float
+    ) -> tuple[_Step, float]:
+        """Take a step that lowers the cost, or none; return it and the cost."""
+        gradient, newton = self._newton_direction(design, known)
+        direction = newton
+        if self.transfer == SOFTMAX and last is not None:
+            share = ((newton - last.newton) * gradient).sum() / last.drop
+            direction = newton + max(float(share), 0.0) * last.direction
+        moved, old = design @ direction, (self.bias, self.weights, self.activation)
+        step = _Step(newton, direction, float((newton * gradient).sum()) + 1e-300)
+        length = self._step_length(direction, moved)
+        for halving in range((HALVINGS if known is None else HALVINGS_OF_KNOWN) + 1):
+            share = length * 0.5**halving
+            self.bias = old[0] - share * direction[0]
+            self.weights = old[1] - share * direction[1:]
+            self.activation = old[2] - share * moved
+            cost = self.cost(self.activation)
+            if cost <= before:
+                return step, cost
+        self.bias, self.weights, self.activation = old
+        return step, before
 
     def _newton_direction(
         self, design: NDArray, known: list[NDArray] | None

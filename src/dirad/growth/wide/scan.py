@@ -94,7 +94,10 @@ class Search:
         if self.bins.subsets.inputs:
             found += self._subsets(strongest[:CORNER_INPUTS])
         found.sort(key=lambda one: -one.rate)
-        scored = sorted(self._rescored(found[:RESCORED]), key=lambda one: -one.rate)
+        scored: list[Candidate] = []
+        while found and not any(one.rate > 0.0 for one in scored):
+            scored = sorted(self._rescored(found[:RESCORED]), key=lambda one: -one.rate)
+            found = found[RESCORED:]
         chosen: dict[tuple[int, ...], Candidate] = {}
         for one in scored:
             if len(chosen) < count and one.rate > LEAST_OF_BEST * scored[0].rate:
@@ -111,10 +114,11 @@ class Search:
         gains = gain_on_feeding_source(sums[:-1], sums[-1], self.decay).sum(axis=0)
         gains *= self.bins.valid(inputs)
         found = []
-        for place in largest(gains, 8):
-            i, b = np.unravel_index(place, gains.shape)
-            found.append(self._candidate(float(gains[i, b]), CONSTANT, int(inputs[i]), int(b)))
-        return found, gains.max(axis=1)
+        strength, threshold = gains.max(axis=1), gains.argmax(axis=1)
+        for i in largest(strength, 8):
+            b = int(threshold[i])
+            found.append(self._candidate(float(strength[i]), CONSTANT, int(inputs[i]), b))
+        return found, strength
 
     def _candidate(self, gain: float, source: int, variable: int, threshold: int) -> Candidate:
         """Return a step or a gated node; its steepness is chosen when it is scored again."""
@@ -169,10 +173,11 @@ class Search:
             gains += np.maximum(*gated_gains(g, h, feeds, self.decay))
         gains *= self.bins.valid(inputs)
         found = []
-        for place in largest(gains, RESCORED):
-            s, i, b = np.unravel_index(place, gains.shape)
-            gain_of_one = float(gains[s, i, b])
-            found.append(self._candidate(gain_of_one, int(sources[s]), int(inputs[i]), int(b)))
+        best, threshold = gains.max(axis=2), gains.argmax(axis=2)
+        for place in largest(best, RESCORED):
+            s, i = np.unravel_index(place, best.shape)
+            b = int(threshold[s, i])
+            found.append(self._candidate(float(best[s, i]), int(sources[s]), int(inputs[i]), b))
         return found
 
     def _feeds(self, sources: NDArray[np.intp]) -> NDArray[np.bool_]:
