@@ -40,7 +40,7 @@ LETTERS = Constants(
     gdumb=GDUMB._replace(passes=100), joint=JOINT._replace(least=20_000),
 )  # fmt: skip
 CIFAR = Constants(
-    qda=0.002, task=0.02, features_ridge=10.0, ranpac_ridge=1000.0, randumb_width=0.25,
+    qda=0.002, lda=0.0001, task=0.02, features_ridge=10.0, ranpac_ridge=1000.0, randumb_width=0.25,
     fecam_shrinkage=(1.0, 1.0), gdumb=GDUMB._replace(passes=10), joint=JOINT._replace(least=0),
 )  # fmt: skip
 QUICKDRAW_FEATURES = Constants(

@@ -73,6 +73,10 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         worth. "auto" finds out from the samples; False takes them for independent.
     modes : int, optional
         Largest number of clusters per class in L1 (`default`); fewer make a smaller, coarser L1.
+    pooled : bool, optional
+        Whether all models may share a covariance of their samples around the means of their classes
+        (`default`: True). It helps where inputs are features of a network, and is given up where
+        held-out samples show that it does not. What uses it can be saved, but not exported.
     models : {"separate", "shared"}, optional
         Whether a new model starts with inputs only, or grows on top of the frozen earlier ones
         (`default`).
@@ -151,6 +155,7 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         held_out=None,
         order_matters=None,
         modes=None,
+        pooled=None,
         models=None,
         max_models=None,
         max_versions=None,
@@ -176,6 +181,7 @@ class PREVALClassifier(ClassifierMixin, StreamEstimator):
         self.held_out = held_out
         self.order_matters = order_matters
         self.modes = modes
+        self.pooled = pooled
         self.models = models
         self.max_models = max_models
         self.max_versions = max_versions

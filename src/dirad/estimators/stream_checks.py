@@ -34,6 +34,7 @@ OPTIONS = (  # of the estimators that are settings of the same name
     "held_out",
     "modes",
     "order_matters",
+    "pooled",
     "models",
     "max_models",
     "max_versions",

@@ -26,6 +26,11 @@ def finished_models(classifier: PREVALClassifier) -> list[Model]:
                 f"model {model.number} has learned no class, so that it has no answer to export: "
                 f"give it labels, or remove({model.number})"
             )
+    if getattr(classifier._state.system, "discriminants", None) is not None:
+        raise ValueError(
+            "the models share a covariance that takes part in their answers, and it cannot be "
+            "exported: learn with pooled=False"
+        )
     if getattr(classifier._state.system, "refinement", None) is not None:
         raise ValueError(
             "answers of the model in use are refined by recent samples, and this refinement cannot "

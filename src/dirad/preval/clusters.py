@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 
 from dirad.core.network import Network
 from dirad.history import History
+from dirad.preval.source_selection import FEW_INPUTS
 
 KMEANS_ITERATIONS = 10
+# Share of a class's variance that each doubling of the number of clusters must remove: of pixels it
+# is 0.1 and more, of the features of a network some 0.05, as if their distribution were normal.
+LEAST_REMOVED = 0.07
 LEAST_MOVED = 0.005  # share of samples below which changes of cluster make no difference
 
 
@@ -23,7 +27,8 @@ def find_clusters(
     """Return the cluster of each sample, numbered from 0; no cluster spans two classes.
 
     A class has at most `most` clusters, and fewer where they would hold fewer than `min_samples`
-    samples on average.
+    samples on average. Of many inputs it has one where clusters would leave most of their variance:
+    then the same predicts all of its samples, and is fitted best to all of them.
     """
     result = np.zeros(len(X), np.int64)
     number = 0
@@ -33,10 +38,19 @@ def find_clusters(
         found = np.zeros(len(members), np.int64)
         if wanted > 1 and np.ptp(X[members], axis=0).any():
             assigned = k_means(X[members], wanted, np.random.default_rng(seed % 2**32))
-            found = np.unique(assigned, return_inverse=True)[1]  # a cluster may be left empty
+            if X.shape[1] <= FEW_INPUTS or are_apart(X[members], assigned, wanted):
+                found = np.unique(assigned, return_inverse=True)[1]  # a cluster may be left empty
         result[members] = number + found
         number += int(found.max()) + 1
     return result
+
+
+def are_apart(X: NDArray, assigned: NDArray[np.int64], n: int) -> bool:
+    """Do the n clusters that samples were assigned to leave little of their variance?"""
+    means = [X[assigned == cluster].mean(axis=0) for cluster in np.unique(assigned)]
+    apart = np.array(means)[np.unique(assigned, return_inverse=True)[1]] - X.mean(axis=0)
+    removed = float((apart**2).sum() / ((X - X.mean(axis=0)) ** 2).sum())
+    return 1.0 - removed <= (1.0 - LEAST_REMOVED) ** np.log2(n)
 
 
 def k_means(X: NDArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ from dirad.immutable import shared
 from dirad.inference import evaluate, respond
 from dirad.preval.buffer import UNLABELLED
 from dirad.preval.calibration import Calibration
+from dirad.preval.class_moments import ClassMoments
 from dirad.preval.input_units import CommonInputUnits, InputScaling
 from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.posterior import MIN_PROBABILITY, ClassNLL, l0_class_nll
@@ -190,6 +191,7 @@ class Expert:
     inherited: int  # parameters of L0 that belong to the model that this one is built on
     base: "Expert | None" = None  # that model (models="shared")
     versions: tuple[Version, ...] = ()  # corrections of its answers that were good for long
+    moments: ClassMoments | None = None  # of its classes, where a covariance is pooled
 
     phase = PHASE_STABLE
     is_calibrated = True
@@ -292,6 +294,7 @@ class Expert:
         total += 2 * self.network.n_inputs - self.inherited + len(self.evaluator.evidence_weights)
         total += self.evaluator.predictor.n_parameters + self.calibration.n_stored
         total += sum(one.weights.size for one in self.versions)
+        total += 0 if self.moments is None else self.moments.n_stored
         if self.l1 is not None and self.l1.clusters is not None:
             total += self.l1.clusters.n
         return total

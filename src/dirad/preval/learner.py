@@ -16,6 +16,7 @@ from dirad.history import History
 from dirad.inference import respond
 from dirad.preval.buffer import MIN_SAMPLES_TO_HOLD_OUT, UNLABELLED, Buffer
 from dirad.preval.calibration import MIN_CLASS_SHARE, Calibration, calibrate, label_errors_by_class
+from dirad.preval.class_moments import ClassMoments, class_moments
 from dirad.preval.dependence import autocorrelation_time, trend_time, without_class_means
 from dirad.preval.exact_l1 import fit_exact_l1
 from dirad.preval.expert import GROWING_L0, Evaluator, Expert, Scores, model_text
@@ -63,6 +64,7 @@ class Learner:
     interim: Expert | None = None  # by which it answers, once it is calibrated
     n_fitted: int = 0  # samples that this one was fitted to
     has_stable_l0: bool = False  # was L0 stable then?
+    moments: ClassMoments | None = None  # of its classes, where a covariance is pooled
 
     phase = GROWING_L0
 
@@ -157,6 +159,26 @@ class Learner:
         while not self._l0_done:
             self._advance_l0(STEPS_AT_ONCE)
         return self._expert(threads)
+
+    def note_moments(self, expert: Expert) -> None:
+        """Keep the moments of the samples to which the interim expert was fitted."""
+        known = self.moments
+        if known is None or known.n_fitted != self.n_fitted or known.k != len(expert.classes):
+            self.moments = self.moments_of(expert)
+
+    def held_out_of(self, expert: Expert, most: int) -> tuple[NDArray, NDArray[np.int64]]:
+        """Return at most so many held-out samples, and which output of the expert is right."""
+        y = class_codes(self.buffer.y)
+        rows = np.flatnonzero(self.buffer.held_out & np.isin(y, expert.classes))
+        rows = evenly_spaced(rows, most)
+        return self.buffer.X[rows], (np.array(expert.classes)[:, None] == y[rows]).argmax(axis=0)
+
+    def moments_of(self, expert: Expert) -> ClassMoments | None:
+        """Return the moments of an expert's classes: of the samples that were fitted."""
+        fitted = ~self.buffer.held_out
+        y = class_codes(self.buffer.y[fitted])
+        own = frequent(y[y != UNLABELLED], enough=MIN_CLASS_SAMPLES)
+        return class_moments(self.buffer.X[fitted] / self.units.unit, y, expert.classes, own)
 
     @property
     def _teaching(self) -> NDArray[np.bool_]:
@@ -419,7 +441,8 @@ class Learner:
     def n_parameters(self) -> int:
         """Every number that the model keeps, but for its samples."""
         if self.interim is not None:
-            return self.interim.n_parameters
+            moments = 0 if self.moments is None else self.moments.n_stored
+            return self.interim.n_parameters + moments
         return self.network.n_parameters + 2 * self.network.n_inputs - self.inherited
 
 

@@ -38,6 +38,7 @@ class Settings:
     prediction: str = "sparse"  # ours: L1, or in its place "linear" regression or the "mean"
     score: str = "squared"  # ours: error that routes samples; "modes": of each cluster by itself
     ridge: float = 0.0  # ours: added to the variances from which L1's weights are solved for
+    pooled: bool = False  # ours: may all models share a covariance that tells classes apart?
 
     # --- validation
     T_conf: float = 1.5  # T_conf: a node is conflicted above μ + T_conf·σ
@@ -128,6 +129,7 @@ PRESETS: dict[str, Settings] = {
         near=0.025,
         score="modes",
         ridge=0.2,
+        pooled=True,
         standardize=True,
         buffer_size=10_000,
         begin=200,

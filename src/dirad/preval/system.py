@@ -27,6 +27,13 @@ from dirad.preval.input_units import CommonInputUnits
 from dirad.preval.joint_evaluation import JointEvaluation
 from dirad.preval.judgement import Judgement, Model, answering, judge
 from dirad.preval.learner import Learner, new_learner
+from dirad.preval.pooled import (
+    MOST_TESTED,
+    Discriminants,
+    linear_discriminants,
+    new_pooled,
+    test_on_held_out,
+)
 from dirad.preval.preselection import (
     EXPERTS_PER_BATCH,
     EXPERTS_PER_SAMPLE,
@@ -46,6 +53,7 @@ class System:
 
     _preselected: Preselection | None = None  # computed when it is needed
     _joint: JointEvaluation | None = None  # also
+    _discriminants: Discriminants | None = None  # also
 
     def __init__(
         self, n_inputs: int, n_classes: int, settings: Settings, *, seed: int = 0, threads: int = 1
@@ -65,6 +73,8 @@ class System:
         # Batches of the model in use: where samples depend on those before, several are tested.
         self.recent: Batches = []
         self.refinement: Refinement | None = None  # of the model in use
+        # What all models know of how classes vary; None: given up, or not wanted.
+        self.pooled = new_pooled(n_inputs, settings)
         self.last_used: dict[int, int] = {}  # by model: the last batch of which it took samples
 
     # ---------------------------------------------------------------- models
@@ -103,16 +113,18 @@ class System:
         """Every number kept, also by removed models that others are built on."""
         kept = with_bases(self.models).values()
         refined = 0 if self.refinement is None else self.refinement.weights.size
-        return refined + self.units.n_stored + sum(model.n_parameters for model in kept)
+        pooled = 0 if self.pooled is None else self.pooled.n_stored
+        return refined + pooled + self.units.n_stored + sum(m.n_parameters for m in kept)
 
     def __getstate__(self) -> dict[str, Any]:
-        computed = ("_preselected", "_joint")  # again when they are needed
+        computed = ("_preselected", "_joint", "_discriminants")  # again when they are needed
         return {name: value for name, value in vars(self).items() if name not in computed}
 
     def working_copy(self) -> Self:
         """Return a copy to learn on, so that nothing in this one changes; experts are shared."""
         result = copy(self)
         result._preselected, result._joint = self._preselected, self._joint
+        result._discriminants = self._discriminants
         result.models, result.units, result.agreement = deepcopy(
             (self.models, self.units, self.agreement)
         )
@@ -257,7 +269,11 @@ class System:
     def _replace_by(self, model: Learner, expert: Expert | None) -> None:
         """Put the expert, if training is over, in the place of the learner."""
         if expert is None:
+            if self.pooled is not None and model.interim is not None:
+                model.note_moments(model.interim)
             return
+        if self.pooled is not None:
+            expert = self._pool(model, expert)
         self.models[self.models.index(model)] = expert
         self.journal.record("stable", model.number, events.network_sizes(expert))
         if expert.group == expert.number:
@@ -269,6 +285,37 @@ class System:
             if merge and is_duplicate(other, expert, model.buffer):
                 self._drop_duplicate(other.number, expert.number)
                 break
+        self._test_pooled(model)
+
+    def _pool(self, model: Learner, expert: Expert) -> Expert:
+        """Add what a finished model has found out of how classes vary; return it with its means."""
+        found = model.moments_of(expert)
+        if self.pooled is None or found is None:
+            return expert
+        self.pooled = self.pooled.plus(found)
+        return replace(expert, moments=replace(found, scatter=None))
+
+    def _test_pooled(self, model: Learner) -> None:
+        """Test what is pooled on what a finished model held out; give it up if it is useless."""
+        expert = next((one for one in self.experts if one.number == model.number), None)
+        if self.pooled is None or expert is None:
+            return
+        # Which model of a group answers is not told by inputs.
+        all_models = [expert, *(m for m in self.calibrated if m.group != expert.group)]
+        moments = [one.moments for one in all_models if one.moments is not None]
+        if len(moments) == len(all_models) > 1:
+            X, right = model.held_out_of(expert, MOST_TESTED)
+            evaluated = [Evaluated.by(one, X) for one in all_models]
+            unit = self.units.unit
+            found = test_on_held_out(self.pooled, moments, unit, evaluated, X, right)
+            self.pooled = self.pooled.plus_test(found)
+        if self.pooled.is_useless:
+            self.pooled = None
+            for i, one in enumerate(self.models):
+                if isinstance(one, Learner):
+                    one.moments = None
+                else:
+                    self.models[i] = replace(one, moments=None)
 
     def count_samples_and_classes(self, y: NDArray) -> None:
         """Count the samples and the classes of a batch that was taken."""
@@ -386,14 +433,28 @@ class System:
         found = known.scores(X)
         return [Evaluated(model, rows, one) for model, one in zip(models, found, strict=True)]
 
+    @property
+    def discriminants(self) -> Discriminants | None:
+        """The linear discriminants of all classes, where they take part in answers."""
+        choice = None if self.pooled is None else self.pooled.choice
+        moments = tuple(m.moments for m in self.calibrated if m.moments is not None)
+        if self.pooled is None or choice is None or len(moments) < len(self.calibrated):
+            return None
+        known = self._discriminants
+        if known is None or known.moments != moments or known.choice != choice:
+            known = linear_discriminants(self.pooled, moments, self.units.unit, choice)
+            self._discriminants = known
+        return known
+
     def answer(self, X: NDArray, false_alarms: float | None = None) -> Answers:
         """Return route, outputs (class probabilities, or numbers) and novelty, in one pass.
 
         With a rate of false alarms, also which samples some model knows, if a model can tell.
         """
-        evaluated = self.evaluate(X)
+        evaluated, linear = self.evaluate(X), self.discriminants
+        informed = evaluated if linear is None else linear.applied(evaluated, X)
         found = answers.answer(
-            evaluated, self.models, X, self._default_outputs, self.latest, self.last_used
+            informed, self.models, X, self._default_outputs, self.latest, self.last_used
         )
         if false_alarms is not None and self.calibrated:
             by_all = evaluated if self._preselection() is None else self._evaluate_by_all(X)

@@ -27,7 +27,7 @@ from dirad.storage.upgrade import upgraded
 
 HEADER = "dirad"  # the one entry of the header: a second one would come in random order
 LARGEST_HEADER = 90_000_000  # bytes; the library that reads the file takes 100,000,000 in all
-VERSION = 8  # of the file format; a reader takes its own and older ones
+VERSION = 9  # of the file format; a reader takes its own and older ones
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dirad.core.network import Network
 from dirad.preval.buffer import Buffer
 from dirad.preval.calibration import ScoreSum
 from dirad.preval.choice import ContinualSystem
+from dirad.preval.class_moments import ClassMoments
 from dirad.preval.duplicates import Agreement
 from dirad.preval.expert import Expert
 from dirad.preval.flow import Batch
@@ -18,6 +19,7 @@ from dirad.preval.learner import Learner
 from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.paper import PaperSystem
 from dirad.preval.paper_model import PaperExpert, PaperLearner
+from dirad.preval.pooled import CANDIDATES, RIDGES, Pooled
 from dirad.preval.refinement import WINDOWS, Refinement
 from dirad.preval.settings import Settings
 from dirad.preval.system import System
@@ -182,6 +184,50 @@ def check_learner(model: Learner) -> None:
          "its interim expert has other inputs")  # fmt: skip
 
 
+def check_moments(moments: ClassMoments) -> None:
+    """Refuse moments that no samples can have."""
+    must(len(moments.means) > 0 and moments.n >= 0, "a class has no mean")
+    if moments.scatter is not None:
+        must(len(moments.scatter) == moments.means.shape[1], "scatter and means differ in inputs")
+        check_scatter(moments.scatter)
+
+
+def check_scatter(scatter: NDArray[np.float64]) -> None:
+    """Refuse a scatter that is not symmetric, or with a variance below 0."""
+    must(np.array_equal(scatter, scatter.T), "a scatter is not symmetric")
+    must(bool((scatter.diagonal() >= 0).all()), "a variance is negative")
+
+
+MOMENTS = Object(
+    ClassMoments,
+    {
+        "n_fitted": COUNT,
+        "n": Real(),
+        "means": Array(REAL, "classes", "inputs"),
+        "scatter": Maybe(Array(REAL, "rows", "rows")),
+    },
+    check_moments,
+)
+
+
+def check_pooled(pooled: Pooled) -> None:
+    """Refuse what no finished models can have added up."""
+    must(pooled.n >= 0, "there are less than no samples")
+    if pooled.scatter is not None:
+        check_scatter(pooled.scatter)
+
+
+POOLED = Object(
+    Pooled,
+    {
+        "scatter": Maybe(Array(REAL, "inputs", "inputs")),
+        "losses": Array(REAL, *CANDIDATES),
+        "errors": Array(REAL, 1 + len(RIDGES)),
+        "n": Real(),
+        "n_tested": COUNT,
+    },
+    check_pooled,
+)
 VERSION = Object(Version, {"number": COUNT, "weights": Array(REAL, "features", "outputs")})
 EXPERT: Shared = Shared(
     Object(
@@ -196,6 +242,7 @@ EXPERT: Shared = Shared(
             "inherited": COUNT,
             "base": Maybe(Later(lambda: EXPERT)),
             "versions": List(VERSION, tuple),
+            "moments": Maybe(MOMENTS),
         },
         check_expert,
     )
@@ -216,6 +263,7 @@ LEARNER = Object(
         "interim": Maybe(EXPERT),
         "n_fitted": COUNT,
         "has_stable_l0": Flag(),
+        "moments": Maybe(MOMENTS),
     },
     check_learner,
 )
@@ -279,7 +327,17 @@ def check_system(system: ContinualSystem) -> None:
         one = next((m for m in system.models if m.number == refinement.model), None)
         n_versions = len(getattr(one, "versions", ()))
         must(len(refinement.losses) == 1 + len(WINDOWS) + n_versions, "it has other versions")
+    pooled = getattr(system, "pooled", None)
+    if pooled is not None and pooled.scatter is not None:
+        must(len(pooled.scatter) == system.n_inputs, "the pooled scatter has other inputs")
     for model in system.models:
+        moments = getattr(model, "moments", None)
+        if moments is not None:
+            must(moments.means.shape[1] == system.n_inputs, "means have other inputs")
+            answering = getattr(model, "interim", None) or model
+            must(len(moments.means) == len(answering.classes), "a class has no mean")
+            pooled_there = pooled is not None and pooled.scatter is not None
+            must(pooled_there or moments.scatter is not None, "a scatter is missing")
         must(model.network.n_inputs == system.n_inputs, f"model {model.number} has other inputs")
         must(max(model.classes, default=-1) < system.n_classes, "a model has an unknown class")
 
@@ -346,6 +404,7 @@ OUR_SYSTEM = Object(
         "last_used": Dictionary(COUNT, COUNT),
         "undecided": Maybe(BATCH),
         "refinement": Maybe(REFINEMENT),
+        "pooled": Maybe(POOLED),
         "recent": List(Row(Array(REAL, "samples", "inputs"), Targets())),
     },
     check_system,

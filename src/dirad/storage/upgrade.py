@@ -4,7 +4,8 @@ Formats 1 and 2 are of dirad 0.1. Networks of format 3 have no encoding of missi
 categories. Up to format 4, learners had a linear predictor in place of an interim expert; up to
 format 5, calibrations did not tell the scores of fitted samples, nor how samples depend on those
 before them; up to format 6, all targets were classes. Up to format 7, the samples of a stream had
-neither gaps nor categories nor weights, and a fit grew no network more than once.
+neither gaps nor categories nor weights. Up to format 8, models shared no covariance, and a fit grew
+no network more than once.
 """
 
 from collections.abc import Callable
@@ -31,7 +32,9 @@ def upgraded(description: Tree) -> Tree:
     if description["version"] < 8:
         description = _changed(description, _say_samples_count_alike)
         description = _changed(description, _say_there_are_no_stretches_and_no_versions)
+    if description["version"] < 9:
         description = _changed(description, _say_there_is_one_start)
+        description = _changed(description, _say_nothing_is_pooled)
     return description
 
 
@@ -44,6 +47,18 @@ def _changed(packed: Any, change: Callable[[Tree], None]) -> Any:
     new = {name: _changed(value, change) for name, value in packed.items()}
     change(new)
     return new
+
+
+def _say_nothing_is_pooled(new: Tree) -> None:
+    """Say of a part of PREVAL that its models share no covariance."""
+    if "T_CP" in new and "T_conf" in new:  # settings
+        new["pooled"] = False
+    if "agreement" in new:  # a system
+        new["pooled"] = None
+    if "evaluator" in new and "calibration" in new:  # an expert
+        new["moments"] = None
+    if "has_stable_l0" in new and "interim" in new:  # a learner
+        new["moments"] = None
 
 
 def _say_samples_count_alike(new: Tree) -> None:
