@@ -14,8 +14,7 @@ from threadpoolctl import threadpool_limits
 import dirad
 from dirad import DIRADClassifier, DIRADRegressor
 from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX
-from dirad.estimators.fitting import CLEARLY, MATERIAL, held_out_rows, is_better
-from dirad.estimators.fitting import Samples as Given
+from dirad.estimators.trial import CLEARLY, MATERIAL, held_out_rows, is_better
 from dirad.growth.wide import Samples, costs_of_answers, fit_wide, zero_one_losses
 from dirad.growth.wide.bins import BINS, Bins, thresholds
 from dirad.growth.wide.decay import leave_one_out_cost, starting_decay
@@ -381,8 +380,8 @@ def test_clearly_better_needs_lower_costs_and_fewer_errors():
 
 
 def test_folds_do_not_overlap():
-    given = Given(np.zeros((60, 1)), np.zeros((60, 1)), np.ones(60), np.arange(60) % 2)
-    folds = [held_out_rows(given, 3, fold) for fold in range(6)]
+    groups = np.arange(60) % 2
+    folds = [held_out_rows(60, groups, 3, fold) for fold in range(6)]
     assert np.array_equal(np.sum(folds, axis=0), np.ones(60))
 
 
@@ -427,10 +426,9 @@ def test_auto_takes_the_wide_network_of_few_samples_if_a_linear_one_is_better():
 
 def test_one_in_six_of_each_class_is_held_out():
     groups = np.repeat([0, 1, 2], [60, 12, 5])
-    given = Given(np.zeros((77, 1)), np.zeros((77, 1)), np.ones(77), groups)
-    rows = held_out_rows(given, 3)
+    rows = held_out_rows(77, groups, 3)
     assert np.bincount(groups[rows], minlength=3).tolist() == [10, 2, 0]
-    assert not np.array_equal(rows, held_out_rows(given, 4))
+    assert not np.array_equal(rows, held_out_rows(77, groups, 4))
 
 
 def additive(n=900, seed=0):

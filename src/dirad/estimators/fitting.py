@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from dirad.core.compose import average_activations
 from dirad.core.input_groups import NO_GROUPS, InputGroups
 from dirad.core.magnitudes import mean_and_std
-from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX, Network
+from dirad.core.network import Network
 from dirad.estimators.starts import Start, description_length, number_of_starts, params_of_start
+from dirad.estimators.trial import CLEARLY, MATERIAL, TRIAL_SHARE, held_out_rows, is_better
 from dirad.growth.adapt import Adaptation, Data, WorkspacePool, adapt, is_stable, new_data, warm_up
 from dirad.growth.state import PHASE, State, new_state
 from dirad.history import EDGE, RECORD, STABLE, History
@@ -24,13 +25,8 @@ if TYPE_CHECKING:  # slow to import, and a saved model that only predicts does w
 
 CHECK_INTERVAL = 200  # steps between two checks of held-out samples
 STRUCTURES = ("auto", "compact", "wide")
-TRIAL_SHARE = 6  # one sample in so many is held out to compare a compact and a wide network
 LEAST_HELD_OUT = 10  # samples; with fewer only a compact network is grown
 MOST_WIDE_INPUTS = 300  # with more, a wide network is grown only if it is asked for
-# Standard errors by which the costs and the wrong classes of a wide network must be lower. With
-# several classes, compact networks have to grow edges for each, and are rarely as good.
-CLEARLY = {LINEAR: (2.0,), LOGISTIC: (2.0, 2.0), SOFTMAX: (1.0, 0.0)}
-MATERIAL = 0.01  # and its costs by this share of those of a constant answer
 FEW_SAMPLES, FEW_FOLDS = 1000, 3  # with so few, three folds are held out, one after the other
 TRIAL_SAMPLES = 10_000  # at most so many others are used for it
 TRIAL_SETTLE_STEPS = 1000  # of the compact network that is only compared
@@ -229,7 +225,10 @@ class Fit:
         from dirad.growth.wide import fit_wide
 
         seed = self.seeds[0]
-        scaled, held_out = self._scaled(samples), held_out_rows(samples, seed)
+        scaled, held_out = (
+            self._scaled(samples),
+            self._held_out(samples, seed),
+        )
         constants = self.transfer, self.params.prior, ~self.scale.constant, seed
         return fit_wide(scaled, held_out, *constants, samples.columns)
 
@@ -241,7 +240,10 @@ class Fit:
         # Networks without hidden nodes that are fitted to the same samples are the same.
         others = self.seeds[1:] if self.n_starts == 1 and first.draft.nodes else []
         for seed in others:
-            held_out, seeds = held_out_rows(samples, seed), (self.seeds[0], seed)
+            held_out, seeds = (
+                self._held_out(samples, seed),
+                (self.seeds[0], seed),
+            )
             drafts.append(fit_alike(scaled, held_out, first, seeds, samples.columns))
         draft = finished(drafts)
         self.best_network, self.history = draft.network(), draft.history()
@@ -262,7 +264,7 @@ class Fit:
         """
         load_kernels(self.params, verbose)
         wide, scaled = self._fit_wide(samples), self._scaled(samples)
-        held_out = held_out_rows(samples, self.seeds[0])
+        held_out = self._held_out(samples, self.seeds[0])
         tests, compact = [np.flatnonzero(held_out)], [self._compact_answers(scaled, held_out)]
         test = scaled.take(tests[0])
         clearly = self.transfer, CLEARLY[self.transfer], MATERIAL
@@ -272,7 +274,7 @@ class Fit:
             return None
         linear = [self._linear_answers(scaled, held_out)]
         for fold in range(1, FEW_FOLDS):
-            held_out = held_out_rows(samples, self.seeds[0], fold)
+            held_out = self._held_out(samples, self.seeds[0], fold)
             tests.append(np.flatnonzero(held_out))
             compact.append(self._compact_answers(scaled, held_out))
             linear.append(self._linear_answers(scaled, held_out))
@@ -280,6 +282,9 @@ class Fit:
         test = scaled.take(np.concatenate(tests))
         better = is_better(answers, others, test, self.transfer, (0.0,), MATERIAL)
         return wide if better else None
+
+    def _held_out(self, samples: Samples, seed: int, fold: int = 0) -> NDArray[np.bool_]:
+        return held_out_rows(len(samples.X), samples.groups, seed, fold)
 
     def _compact_answers(self, scaled: "Scaled", held_out: NDArray[np.bool_]) -> NDArray:
         """Return the answers to held-out samples of a compact network grown on others."""
@@ -382,21 +387,6 @@ def load_kernels(params: Params, verbose: bool) -> None:
         warm_up(params.precision, params.ordering)
 
 
-def held_out_rows(samples: Samples, seed: int, fold: int = 0) -> NDArray[np.bool_]:
-    """Return which samples are held out of a trial: at random one in six of each class.
-
-    No sample is in two of the six folds.
-    """
-    n = len(samples.X)
-    order = np.random.default_rng(seed).permutation(n)
-    groups = np.zeros(n, int) if samples.groups is None else samples.groups
-    order = order[np.argsort(groups[order], kind="stable")]
-    first = np.searchsorted(groups[order], groups[order])  # of the class of each sample
-    held_out = np.zeros(n, bool)
-    held_out[order] = (np.arange(n) - first) % TRIAL_SHARE == TRIAL_SHARE - 1 - fold
-    return held_out
-
-
 def _possible_structure(structure: str, params: Params, samples: Samples, held_out: float) -> str:
     """Return the structure to grow; "auto" needs samples to hold out, and no limit of edges."""
     if structure not in STRUCTURES:
@@ -411,35 +401,6 @@ def _possible_structure(structure: str, params: Params, samples: Samples, held_o
     if structure == "auto" and (held_out or not unlimited or not suitable):
         return "compact"
     return structure
-
-
-def is_better(
-    answers: NDArray,
-    others: NDArray,
-    test: "Scaled",
-    transfer: int,
-    margins: tuple[float, ...],
-    share: float,
-) -> bool:
-    """Do answers have lower costs than others, and are fewer classes wrong, by enough?
-
-    That is by `margins` standard errors, and the costs by a share of those of a constant answer.
-    """
-    from dirad.growth.wide import costs_of_answers, zero_one_losses
-
-    weight = test.weight / max(float(test.weight.sum()), 1e-300)
-    constant = np.repeat(weight[None] @ test.targets, len(weight), axis=0)
-    least = share * float(weight @ costs_of_answers(constant, test.targets, transfer))
-    measures = ((costs_of_answers, least), (zero_one_losses, 0.0))
-    if transfer == LINEAR:
-        measures = measures[:1]
-    for (measure, material), margin in zip(measures, margins, strict=False):
-        drop = measure(others, test.targets, transfer) - measure(answers, test.targets, transfer)
-        mean = float(weight @ drop)
-        error = float(np.sqrt(weight**2 @ (drop - mean) ** 2))
-        if mean <= max(margin * error, material):
-            return False
-    return True
 
 
 def assembly(network: Network, last: History) -> History:
