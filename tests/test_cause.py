@@ -1,6 +1,7 @@
 """What kind of change an alarm shows, and which inputs it names."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dirad import PREVALClassifier, PREVALRegressor
@@ -118,3 +119,16 @@ def test_of_two_rules_the_closer_one_is_explained():
         found = model.explain(X[4600:], start + 3.0 * X[4600:, 4])
         assert found.kind == "new rule"
         assert found.inputs[0].input == 4
+
+
+def test_an_input_that_others_determine_does_not_hide_the_one_that_moved():
+    rng = np.random.default_rng(0)
+    fluid = rng.choice(["water", "oil"], 2000)  # two inputs, each of which determines the other
+    flow = rng.normal(20, 1, 2000)
+    failed = (flow > 20) ^ (fluid == "oil")
+    flow[1600:] += 4.0
+    X = pd.DataFrame({"flow": flow, "pressure": rng.normal(3, 0.2, 2000), "fluid": fluid})
+    model = PREVALClassifier(random_state=0).partial_fit(X, failed)
+    event = next(e for e in model.events_ if e.kind == "opened" and e.batch > 0)
+    names = model.encoding_.names(model.feature_names_in_)
+    assert names[event.evidence["inputs"][0][0]] == "flow"

@@ -25,6 +25,7 @@ from dirad.preval.targets import class_codes, is_labelled
 MAX_INPUTS = 5  # that are named
 MIN_SHARE_OF_STRONGEST = 0.1  # of the strongest contradiction, below which an input is not named
 SCALING_SAMPLES = 200  # by which the usual mean and spread of an input were estimated
+CLEAR = 10.0  # standard errors of a mean or spread, which explain a batch without L1
 UNUSUAL_SHARE = 0.05  # of known samples, which are taken for unusual one by one
 
 
@@ -131,7 +132,10 @@ def contradicting_inputs(model: Expert, X: NDArray, y: NDArray, *, rule: bool) -
         # Of an input that never varied, the usual spread is only assumed: narrower means little.
         widened = np.log(np.maximum(spread / scaling.spread, 1.0))
         widened = widened / np.sqrt(0.5 / n + 0.5 / SCALING_SAMPLES)
-        strength = np.maximum(np.maximum(moved, widened), unpredicted(model, X))
+        strength = np.maximum(moved, widened)
+        # L1 also errs on inputs that it predicts from one that moved: that one is the reason.
+        if strength.max() < CLEAR:
+            strength = np.maximum(strength, unpredicted(model, X))
     order = np.argsort(-strength, kind="stable")[:MAX_INPUTS]
     least = max(MIN_SHARE_OF_STRONGEST * strength.max(), np.finfo(float).tiny)
     order = order[strength[order] >= least]  # none if the batch has no spread
