@@ -201,7 +201,7 @@ def gated():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(40, 12, 500), rng.lognormal(1, 0.6, 500)])
     y = 0.3 * X[:, 0] * np.where(X[:, 1] > 3.4, 1, -0.4) + rng.normal(0, 1, 500)
-    return DIRADRegressor(random_state=0).fit(X, y), X, y
+    return DIRADRegressor(random_state=0, n_init=1).fit(X, y), X, y
 
 
 def test_predictions_are_explained(folder, gated):

@@ -28,8 +28,8 @@ def request(number: int) -> tuple[str, dict]:
 
 
 def place_of(number: int) -> int:
-    """Return the first row of a request of samples."""
-    return 37 * (number - (number + 1) // 7)
+    """Return how many rows come before a request."""
+    return 37 * (number - number // 7)
 
 
 class Sender(threading.Thread):

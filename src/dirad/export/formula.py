@@ -114,7 +114,7 @@ def to_formula(model: Estimator, *, number: int | None = None) -> Formula:
     >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
     >>> formula = to_formula(DIRADRegressor(random_state=0).fit(X, [1, 3, 5, 7, 9, 11]))
     >>> formula.expressions[0].evalf(3)
-    1.98*x0 + 1.05
+    1.99*x0 + 1.01
     """
     names = column_names(model)
     if isinstance(model, PREVALClassifier):
