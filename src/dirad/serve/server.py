@@ -27,7 +27,7 @@ MOST_CONNECTIONS = 1000
 MOST_FILES = 4096  # open at once, connections included
 CLOSING_SECONDS = 5  # that open requests get when the server ends
 ENDING = (signal.SIGINT, signal.SIGTERM)
-SWITCH_SECONDS = 0.0001  # after which a thread that computes lets another one answer
+SWITCH_SECONDS = 0.00005  # after which a thread that computes lets another one answer
 LOOK_SECONDS = 1.0  # between two looks at whether another server has taken over
 
 log = logging.getLogger("dirad.serve")
