@@ -20,7 +20,7 @@ from dirad.export.compact.draft import draft_of, node_values
 from dirad.export.compact.encode import decoded, encoded
 from dirad.export.compact.evaluate import class_indices
 from dirad.export.compact.flash import estimated_flash, flash, has_compiler
-from dirad.export.compact.form import CompactNetwork, Weights, bounds, check_bounds
+from dirad.export.compact.form import CompactNetwork, OutOfRange, Weights, bounds, check_bounds
 from dirad.export.compact.refit import Trainer, TrainingSamples, _delta, refit
 from dirad.export.compact.scaling import Storage, scaled
 from dirad.export.compact.straight import straight_bytes
@@ -397,6 +397,20 @@ def test_where_int_has_16_bits(storage, fast, tmp_path):
         board.kill()
         board.wait()
     assert np.array_equal(np.frombuffer(found, np.int32), evaluate(net, x)[0])
+
+
+def test_ways_to_store_the_network_that_are_out_of_range_are_left_out(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    own, real = model("softmax"), budget._size
+
+    def size(one, storage):
+        if storage.formats == STORAGES[1].formats:
+            raise OutOfRange("a sum could leave 32 bits")
+        return real(one, storage)
+
+    monkeypatch.setattr(budget, "_size", size)
+    found = to_compact(own, 400, X, y, storages=STORAGES[1:3])
+    assert found.net.formats == STORAGES[2].formats
 
 
 def test_no_budget_is_exceeded(monkeypatch):

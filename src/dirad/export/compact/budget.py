@@ -152,10 +152,20 @@ def _choices(
     for storage in storages:
         limit = _limit(model, samples, ends, storage, most)
         found.append((storage, limit))
-        if limit < FEW_BYTES * _size(_start(model, samples, ends, storage), storage):
+        if most is not None and _is_little(limit, model, samples, ends, storage):
             direct = replace(storage, direct=True)
             found.append((direct, _limit(model, samples, ends, direct, most)))
     return [(storage, limit) for storage, limit in found if limit > 0]
+
+
+def _is_little(
+    limit: int, model: Any, samples: Samples, ends: tuple[NDArray, NDArray], storage: Storage
+) -> bool:
+    """Say whether so many bytes hold little of the network, or its sums could leave 32 bits."""
+    try:
+        return limit < FEW_BYTES * _size(_start(model, samples, ends, storage), storage)
+    except OutOfRange:
+        return True
 
 
 def _start(model: Any, samples: Samples, ends: tuple[NDArray, NDArray], storage: Storage) -> Scaled:
