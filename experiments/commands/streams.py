@@ -173,7 +173,11 @@ def _dependence(
     known = dependence.CHANGES
     chosen = known if changes == "all" else read_names(changes, known, "--changes")
     jobs = [
-        (kind, change, seed) for kind in dependence.KINDS for change in chosen for seed in seeds
+        (kind, change, seed)
+        for kind in dependence.KINDS
+        for change in chosen
+        if change != dependence.NONE or kind not in dependence.FEW
+        for seed in seeds
     ]
     runs = _runs_of(dependence, jobs, path, common, "dependence")
     return dependence.sections(runs), runs

@@ -3,6 +3,9 @@
 Each stream has five inputs, and a class by the side of a line. Without a change, every model after
 the first is a false alarm. The promise is made for the whole stream: at most 5 % of streams ever
 raise one.
+
+Dependent samples are worth fewer independent ones. What a delay should be is told by streams of
+independent samples whose batches have only that many.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,14 +62,32 @@ def with_bursts(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
         at += length
 
 
+AUTOREGRESSIONS = (0.5, 0.9, 0.95, 0.99)  # φ
+# How many independent samples tell as much about a mean as a batch with this φ.
+WORTH = {phi: round(BATCH_SIZE * (1.0 - phi) / (1.0 + phi)) for phi in AUTOREGRESSIONS}
+
+
+def name(phi: float) -> str:
+    """Return the name of the streams whose samples depend on those before by φ."""
+    return f"AR(1), φ = {phi}"
+
+
+def few(phi: float) -> str:
+    """Return the name of the independent streams whose batches are worth as much as with φ."""
+    return f"independent, batches of {WORTH[phi]}"
+
+
+FEW = {few(phi): WORTH[phi] for phi in AUTOREGRESSIONS}  # samples of a batch
+
 KINDS: dict[str, Draw] = {
     "independent": independent,
-    **{f"AR(1), φ = {phi}": partial(autoregression, phi=phi) for phi in (0.5, 0.9, 0.95, 0.99)},
+    **{name(phi): partial(autoregression, phi=phi) for phi in AUTOREGRESSIONS},
     "seasonal": seasonal,
     "heavy-tailed (Student's t, 2 degrees of freedom)": lambda rng, n: rng.standard_t(
         2, size=(n, N_INPUTS)
     ),
     "rare bursts": with_bursts,
+    **dict.fromkeys(FEW, independent),
 }
 NONE = "none"
 CHANGES = (NONE, "moved input", "wider input", "new inputs", "new rule", "new class")
@@ -87,10 +108,11 @@ class Run:
 def stream(kind: str, change: str, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
     """Return the samples of a stream, and the batch in which it changes."""
     rng = np.random.default_rng([seed, list(KINDS).index(kind)])
-    X = KINDS[kind](rng, N_SAMPLES)
+    size = FEW.get(kind, BATCH_SIZE)
+    X = KINDS[kind](rng, N_SAMPLES // BATCH_SIZE * size)
     y = (X[:, 0] + X[:, 1] > 0).astype(np.int64)
     batch = int(rng.integers(LEAST_CHANGED, MOST_CHANGED))
-    rest = slice(batch * BATCH_SIZE, None)
+    rest = slice(batch * size, None)
     if change == "moved input":
         X[rest, CHANGED] += 4.0
     elif change == "wider input":
@@ -108,7 +130,11 @@ def run(kind: str, change: str, seed: int) -> Run:
     """Return what becomes of one stream."""
     X, y, at = stream(kind, change, seed)
     model = PREVALClassifier(
-        random_state=seed, n_jobs=1, false_alarms=PROMISED, false_alarms_per="stream"
+        random_state=seed,
+        n_jobs=1,
+        batch_size=FEW.get(kind, BATCH_SIZE),
+        false_alarms=PROMISED,
+        false_alarms_per="stream",
     ).partial_fit(X, y)
     events = [event for event in model.events_ if event.kind == "opened"][1:]
     found = next((event for event in events if event.batch >= at), None)
@@ -140,13 +166,10 @@ def change_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return a row per kind of stream and of change."""
     rows = []
     changed = [one for one in runs if one.change != NONE]
+    equal_worth = {name(phi): few(phi) for phi in AUTOREGRESSIONS}
     for kind, change in dict.fromkeys((one.kind, one.change) for one in changed):
         own = [one for one in changed if (one.kind, one.change) == (kind, change)]
-        delays = [
-            min((batch for batch in one.opened if batch >= one.at), default=-1) - one.at + 1
-            for one in own
-        ]
-        found = [delay for delay in delays if delay > 0]
+        like = [one for one in changed if (one.kind, one.change) == (equal_worth.get(kind), change)]
         named = [one.named for one in own if one.named >= 0]
         rows.append(
             {
@@ -154,12 +177,24 @@ def change_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
                 "change": change,
                 "streams": len(own),
                 "alarm before": sum(min(one.opened, default=one.at) < one.at for one in own),
-                "found": len(found),
-                "median delay (batches)": float(np.median(found)) if found else "–",
+                "found": sum(delay(one) < np.inf for one in own),
+                "median delay (batches)": _median(own),
+                "of independent samples of equal worth": _median(like) if like else "–",
                 "cause named": f"{sum(named)} of {len(named)}" if named else "–",
             }
         )
     return rows
+
+
+def delay(run: Run) -> float:
+    """Return the batches from the change to the alarm, 1 if in the first; infinite without one."""
+    return min((batch for batch in run.opened if batch >= run.at), default=np.inf) - run.at + 1
+
+
+def _median(runs: Sequence[Run]) -> float | str:
+    """Return the median delay; a change that is not found has an infinite one."""
+    median = float(np.median([delay(one) for one in runs]))
+    return median if np.isfinite(median) else "not found"
 
 
 def sections(runs: Sequence[Run]) -> list[Section]:
@@ -171,7 +206,10 @@ def sections(runs: Sequence[Run]) -> list[Section]:
     )
     changes = (
         f"The change is planted between batches {LEAST_CHANGED} and {MOST_CHANGED} of "
-        f"{BATCH_SIZE} samples; a delay of 1 is an alarm in the first batch after it. Alarm "
+        f"{BATCH_SIZE} samples; a delay of 1 is an alarm in the first batch after it, and a change "
+        "that is not found has an infinite delay. Independent samples of equal worth: streams of "
+        "as many batches, each of as many independent samples as tell as much about a mean as "
+        f"{BATCH_SIZE} dependent ones, before the change and after it. Alarm "
         "before: streams with a false alarm before the change. Cause named: the input that "
         "changed is among the first three of the alarm's explanation."
     )
