@@ -23,7 +23,6 @@ from dirad.export import to_c, to_onnx, to_python
 from dirad.growth.wide import Samples
 from dirad.growth.wide.bins import Bins, sums_with_gap
 from dirad.growth.wide.gate import summed
-from dirad.growth.wide.grow import start
 from dirad.growth.wide.scan import Search
 from dirad.growth.wide.subsets import (
     Sources,
@@ -35,6 +34,7 @@ from dirad.growth.wide.subsets import (
 )
 from dirad.report.page import write_page
 from test_export_c import run
+from test_wide import start
 
 
 def one_hot(codes, n_categories):

@@ -17,11 +17,12 @@ from dirad.core.network import LINEAR, LOGISTIC, SOFTMAX
 from dirad.estimators.trial import CLEARLY, MATERIAL, held_out_rows, is_better
 from dirad.growth.wide import Samples, costs_of_answers, fit_wide, zero_one_losses
 from dirad.growth.wide.bins import BINS, Bins, thresholds
-from dirad.growth.wide.decay import leave_one_out_cost, starting_decay
-from dirad.growth.wide.draft import total_cost, transferred
+from dirad.growth.wide.costs import total_cost, transferred
+from dirad.growth.wide.decay import best_decay, leave_one_out_cost
+from dirad.growth.wide.draft import Draft
 from dirad.growth.wide.gains import corner_gain, gain_on_feeding_source
 from dirad.growth.wide.gate import CONSTANT, Gate
-from dirad.growth.wide.grow import copied, finished, fit_alike, grow_once, start
+from dirad.growth.wide.grow import copied, finished, fit_alike, grow_once, insert
 from dirad.growth.wide.pruning import (
     MOST_LOST,
     NEGLIGIBLE,
@@ -30,7 +31,9 @@ from dirad.growth.wide.pruning import (
     remove_negligible_edges,
     without_least,
 )
-from dirad.growth.wide.scan import SIDES, Search
+from dirad.growth.wide.rules import rule_gates, tree_rules
+from dirad.growth.wide.saturation import begin, begin_like
+from dirad.growth.wide.scan import SIDES, Candidate, Search
 from dirad.inference import respond
 
 TRANSFERS = (LINEAR, LOGISTIC, SOFTMAX)
@@ -48,6 +51,14 @@ def problem(transfer, n=240, n_inputs=4, seed=0):
     else:
         targets = np.eye(3)[np.digitize(z, np.quantile(z, [0.33, 0.67]))]
     return Samples(X, targets, rng.uniform(0.5, 1.5, n))
+
+
+def start(samples, transfer, decay, usable):
+    """Return a network whose inputs feed the outputs."""
+    draft = Draft(samples, transfer, decay, usable)
+    draft.solve(12)
+    draft.record_cost()
+    return draft
 
 
 def new_draft(transfer, decay=2.0, n_nodes=0):
@@ -262,6 +273,141 @@ def test_other_members_of_a_committee_have_about_the_size_of_the_first():
     np.testing.assert_array_equal(other.samples.targets, first.draft.samples.targets)
 
 
+@pytest.mark.parametrize("transfer", TRANSFERS)
+def test_equal_nodes_of_a_committee_become_one(transfer):
+    """Also where one network uses a node for others alone, and another for the outputs."""
+    drafts = [new_draft(transfer), new_draft(transfer)]
+    first = Gate(CONSTANT, 0.0, 0.25, ((1, 1.0),), 3.0, 0.2)
+    second = Gate(4, 0.25, 0.0625, ((0, 1.0),), -2.0, 0.1)
+    for draft, feeds in zip(drafts, (False, True), strict=True):
+        draft.add(first, feeds_outputs=feeds)
+        draft.add(second, feeds_outputs=True)
+        draft.solve(5)
+    result = average(drafts)
+    assert result.nodes == [first, second]
+    mean = np.mean([one.activation for one in drafts], axis=0)
+    np.testing.assert_allclose(result.activation, mean, atol=1e-12)
+    again = copied(result, result.samples, needed(result))
+    np.testing.assert_allclose(again.activations_of(again.samples.inputs), mean, atol=1e-12)
+
+
+def test_long_tails_reach_the_outputs_through_nodes_that_saturate():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    X[0, 1] = 9.0
+    X[:, 2] = X[:, 2] > 2.5  # two values are no tail, however rare one of them is
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    y = X @ [[1.0], [2.0], [0.5]]
+    draft = begin(Samples(X, y, np.ones(400)), LINEAR, 1.0, np.ones(3, bool))
+    assert draft.feeding_inputs == [0, 2]
+    assert [gate.gate for gate in draft.nodes] == [((1, 1.0),)]
+    lines = np.zeros((7, 3))
+    lines[:, 1] = [0.0, 1.0, 2.0, -1.0, -2.0, 100.0, 200.0]
+    answers = draft.activations_of(lines)[:, 0]
+    slopes = (answers[1:5] - answers[0]) / lines[1:5, 1]
+    np.testing.assert_allclose(slopes, 2.0, rtol=0.05)
+    assert answers[6] - answers[5] < 1e-3
+    like = begin_like(draft, Samples(X[:200], y[:200], np.ones(200)), 1.0)
+    assert like.nodes == draft.nodes
+    classes = np.eye(3)[np.digitize(y[:, 0], [-1, 1])]
+    several = begin(Samples(X, classes, np.ones(400)), SOFTMAX, 1.0, np.ones(3, bool))
+    assert several.nodes == []
+
+
+def test_the_spread_around_a_threshold():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20000, 2))
+    X[:, 1] = np.exp(2.0 * X[:, 1])
+    samples = Samples(X, X[:, :1], np.ones(len(X)))
+    bins = Bins(samples, np.ones(2, bool), 0)
+    step = Gate(CONSTANT, 0.0, 0.25, ((0, 1.0),), 1.0, 0.0)
+    assert bins.spread_at(step) == pytest.approx(1.0, rel=0.03)
+    assert bins.spread_at(step._replace(threshold=1.5)) > 1.5  # fewer samples are there
+    lowest = step._replace(gate=((1, 1.0),), threshold=float(np.quantile(X[:, 1], 0.3)))
+    assert bins.spread_at(lowest) < 0.1 * X[:, 1].std()
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6))
+def test_a_rule_is_open_where_all_of_its_conditions_hold(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 9, size=(150, 4)) / 1.0  # thresholds lie far from all values
+    samples = Samples(X, X[:, :1], np.ones(len(X)))
+    draft = start(samples, LINEAR, 1.0, np.ones(4, bool))
+    bins = Bins(samples, draft.usable, 0)
+    rules = []
+    for _ in range(4):
+        inputs = rng.permutation(4)[: rng.integers(2, 5)].tolist()
+        rules.append(
+            [(j, int(rng.choice([-1, 1])), float(rng.integers(1, 4) * 2 - 0.5)) for j in inputs]
+        )
+    for rule in rules:
+        insert(draft, Candidate(1.0, rule_gates(tuple(rule), draft, bins), ()))
+    steps = {(j, at) for rule in rules for j, _, at in rule}
+    assert len(draft.nodes) == len(rules) + len(steps)  # every step once
+    for rule, node in zip(rules, draft.features[4:], strict=True):
+        for x, state in zip(X, draft.states[:, node], strict=True):
+            holds = all((x[j] > at) == (sign > 0) for j, sign, at in rule)
+            assert state == pytest.approx(0.75 if holds else -0.25, abs=0.06)
+
+
+def test_regions_of_a_tree_become_rules():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 5))
+    inside = (X[:, 0] > 0.5) & (X[:, 2] < 0.0) & (X[:, 3] > -0.5)
+    usable = np.array([True, False, True, True, True])
+    found = tree_rules(X, 1.0 * inside[:, None], np.ones(2000), usable, 0)
+    wanted = {(0, 1): 0.5, (2, -1): 0.0, (3, 1): -0.5}
+    assert any(
+        {(j, sign): at for j, sign, at in rule} == pytest.approx(wanted, abs=0.02) for rule in found
+    )
+    assert all(j != 1 for rule in found for j, _, _ in rule)
+
+
+@pytest.mark.parametrize("transfer", TRANSFERS)
+def test_the_gain_of_a_rule_is_the_drop_of_the_cost(transfer):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(800, 4))
+    inside = (X[:, 0] > 0.0) & (X[:, 1] > 0.0) & (X[:, 2] > 0.0)
+    z = X[:, 3] + 0.6 * inside
+    targets = z[:, None] if transfer == LINEAR else (z > rng.logistic(size=800))[:, None] * 1.0
+    if transfer == SOFTMAX:
+        targets = np.hstack([targets, 1.0 - targets])
+    samples = Samples(X, targets, np.ones(800))
+    draft = start(samples, transfer, 1.0, np.ones(4, bool))
+    draft.solve(20, 0.0)
+    bins = Bins(samples, draft.usable, 0)
+    best = max(Search(draft, bins, rules=True)._rules(), key=lambda one: one.rate)
+    cost = draft.cost(draft.activation)
+    before = draft.activations_of(X)
+    insert(draft, best)
+    assert np.array_equal(draft.activations_of(X), before)  # neutral
+    draft.solve(30, 0.0)
+    gained = best.rate * (sum(gate.n_edges for gate in best.gates) + targets.shape[1])
+    drop = 2 * (cost - draft.cost(draft.activation))
+    assert drop == pytest.approx(gained, rel=0.15 if transfer == LINEAR else 0.6)
+    assert drop > 5.0 if transfer != LINEAR else drop > 0.5 * 0.36 * inside.sum() * 0.8
+
+
+def test_a_committee_finds_a_rule_of_three_conditions():
+    """Pairs of signs say nothing of their product; the eight corners are rules."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2400, 6))
+    y = (X[:, 0] > 0) & (X[:, 1] > 0) & (X[:, 2] > 0) | (X[:, 3] > 0.7) & (X[:, 4] > 0.7)
+    model = DIRADClassifier(structure="wide", committee=4, random_state=0).fit(X[:1600], y[:1600])
+    assert model.score(X[1600:], y[1600:]) > 0.97
+    assert {len(np.unique(e["source"])) for e in _gates_on_hidden_nodes(model.network_)} >= {3}
+
+
+def _gates_on_hidden_nodes(network):
+    """Return the edges into term 1 of each node whose term 1 has hidden sources."""
+    edges = network.edges
+    for unit in range(len(network.units)):
+        own = edges[edges["term"] == 2 * unit + 1]
+        if len(own) and (own["source"] >= network.n_inputs).all():
+            yield own
+
+
 def test_nodes_without_a_path_to_an_output_are_left_out():
     draft = start(problem(LINEAR), LINEAR, 1.0, np.ones(4, bool))
     draft.add(Gate(CONSTANT, 0.0, 0.25, ((1, 1.0),), 3.0, 0.2), feeds_outputs=False)
@@ -406,13 +552,13 @@ def test_more_weight_decay_where_inputs_are_many_and_samples_few():
     X = rng.normal(size=(80, 30))
     y = 0.5 * X[:, :5].sum(axis=1, keepdims=True) + rng.normal(size=(80, 1))
     few, usable = Samples(X, y, np.ones(80)), np.ones(30, bool)
-    assert starting_decay(few, LINEAR, 1.0, usable) >= 10.0
+    assert best_decay(Draft(few, LINEAR, 1.0, usable))[0] >= 10.0
     clear = few._replace(targets=X @ rng.normal(size=(30, 1)))
-    assert starting_decay(clear, LINEAR, 1.0, usable) == 1.0
+    assert best_decay(Draft(clear, LINEAR, 1.0, usable))[0] == 1.0
     noise = few._replace(targets=X[:, :1] * X[:, 1:2])  # nothing that inputs alone explain
-    assert starting_decay(noise, LINEAR, 1.0, usable) == 1.0
+    assert best_decay(Draft(noise, LINEAR, 1.0, usable))[0] == 1.0
     many = Samples(np.tile(X, (20, 1)), np.tile(y, (20, 1)), np.ones(1600))
-    assert starting_decay(many, LINEAR, 1.0, usable) == 1.0
+    assert best_decay(Draft(many, LINEAR, 1.0, usable))[0] == 1.0
 
 
 def test_auto_takes_the_wide_network_of_few_samples_if_a_linear_one_is_better():

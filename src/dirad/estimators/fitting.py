@@ -238,13 +238,13 @@ class Fit:
 
         drafts, scaled = [first.draft], self._scaled(samples)
         # Networks without hidden nodes that are fitted to the same samples are the same.
-        others = self.seeds[1:] if self.n_starts == 1 and first.draft.nodes else []
-        for seed in others:
-            held_out, seeds = (
-                self._held_out(samples, seed),
-                (self.seeds[0], seed),
+        others = self.seeds[1:] if self.n_starts == 1 and first.draft.rounds else []
+        for i, seed in enumerate(others):
+            held_out, seeds = self._held_out(samples, seed), (self.seeds[0], seed)
+            # Every other network has rules among its candidates, so that they err differently.
+            drafts.append(
+                fit_alike(scaled, held_out, first, seeds, samples.columns, rules=i % 2 == 0)
             )
-            drafts.append(fit_alike(scaled, held_out, first, seeds, samples.columns))
         draft = finished(drafts)
         self.best_network, self.history = draft.network(), draft.history()
         if len(drafts) > 1:

@@ -7,7 +7,7 @@ over the parameters of the outputs alone, which is a convex problem (ridge regre
 method). A share of the samples is held out to find the number of nodes.
 """
 
-from dirad.growth.wide.draft import Samples, costs_of_answers, zero_one_losses
+from dirad.growth.wide.costs import Samples, costs_of_answers, zero_one_losses
 from dirad.growth.wide.grow import WideFit, finished, fit_alike, fit_linear, fit_wide
 
 __all__ = [

@@ -4,12 +4,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.input_groups import NO_GROUPS, InputGroups
-from dirad.growth.wide.draft import Samples
-from dirad.growth.wide.gate import Sum, alone, summed
+from dirad.growth.wide.costs import Samples
+from dirad.growth.wide.gate import Gate, Sum, alone, summed
 from dirad.growth.wide.subsets import find_subsets
 
 BINS = 32  # between the thresholds of an input
 CORNER_BINS = 8  # the same for each of the two inputs of a corner
+NEAR = 0.15  # share of the samples on each side of a threshold that its spread is found from
+NEAR_OF_NORMAL = 0.7706  # the width of so many of them in standard deviations, if they are normal
 SCANNED_SAMPLES = 1500  # on which all candidates are compared
 
 
@@ -36,9 +38,10 @@ class Bins:
             if usable[number] and usable[gap]:
                 self.sums += sums_with_gap(inputs, number, gap)
         self.input = np.array([one[0][0] for one in self.sums], np.intp)  # of each variable
-        self.spread = np.maximum(inputs.std(axis=0), 1e-12)
         empty = np.empty(0)
         values = [summed(one, inputs) for one in self.sums]
+        self._sorted = [np.sort(x[samples.weight > 0]) for x in values]
+        self._variable = {one: i for i, one in enumerate(self.sums)}
         columns = [
             thresholds(x) if usable[i] else empty for x, i in zip(values, self.input, strict=True)
         ]
@@ -49,6 +52,18 @@ class Bins:
         )
         self._coarse: dict[int, tuple[NDArray, NDArray[np.float32]]] = {}  # by variable
         self.subsets = find_subsets(inputs, groups.categories, usable, self.rows)
+
+    def spread_at(self, gate: Gate) -> float:
+        """Return the spread of an input around the threshold of a gate.
+
+        It is the standard deviation of normal values whose middle has as many samples as there are
+        around the threshold. Of values with a long tail, the standard deviation of all would make
+        every gate between the others too gradual.
+        """
+        values = self._sorted[self._variable[gate.gate]]
+        at, reach = int(np.searchsorted(values, gate.threshold)), int(NEAR * len(values))
+        low, high = max(at - reach, 0), min(at + reach, len(values) - 1)
+        return max(float(values[high] - values[low]) / NEAR_OF_NORMAL, 1e-12)
 
     def totals(self, values: NDArray, inputs: NDArray[np.intp]) -> NDArray[np.float32]:
         """Return sums of columns of values over the samples of each bin: (columns, inputs, BINS).

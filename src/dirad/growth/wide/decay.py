@@ -11,9 +11,9 @@ So the cost of all samples, each predicted by a network without it, takes one fi
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dirad.growth.wide.draft import Draft, Samples, costs_of_answers, solution, total_cost
+from dirad.growth.wide.costs import costs_of_answers, total_cost
+from dirad.growth.wide.draft import Draft, solution
 
 FACTORS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # of the weight decay that are compared
 ENOUGH = 50  # samples per input, with which weight decay hardly matters
@@ -37,26 +37,26 @@ def leave_one_out_cost(draft: Draft) -> float:
     return total_cost(activation, draft.samples, draft.transfer)
 
 
-def starting_decay(
-    samples: Samples, transfer: int, decay: float, usable: NDArray[np.bool_]
-) -> float:
-    """Return the weight decay for a network whose inputs feed the outputs; at least `decay`."""
-    known = samples.take(np.flatnonzero(samples.weight > 0))
-    if len(known.inputs) > ENOUGH * np.count_nonzero(usable) or decay == 0.0:
-        return decay
-    draft, decays, costs = Draft(known, transfer, decay, usable), [], []
-    for factor in FACTORS:
-        draft.decay = factor * decay
+def best_decay(draft: Draft) -> tuple[float, float]:
+    """Fit a network that has not grown yet; return its best weight decay, and the cost with that.
+
+    Both are those of samples left out. The weight decay is at least that of the draft.
+    """
+    samples, least = draft.samples, draft.decay
+    enough = ENOUGH * np.count_nonzero(draft.usable)
+    fixed = np.count_nonzero(samples.weight) > enough or least == 0.0
+    decays, costs = [], []
+    for factor in FACTORS[: 1 if fixed else None]:
+        draft.decay = factor * least
         draft.solve(8, 1e-4)
         decays.append(draft.decay)
         costs.append(leave_one_out_cost(draft))
     # Where inputs alone explain nothing, the strongest decay is best, and would prevent growth.
-    mean = known.weight @ known.targets / known.weight.sum()
-    constant = np.broadcast_to(mean, known.targets.shape)
-    explained = 1.0 - min(costs) / float(
-        known.weight @ costs_of_answers(constant, known.targets, transfer)
+    mean = samples.weight @ samples.targets / samples.weight.sum()
+    constant = np.broadcast_to(mean, samples.targets.shape)
+    of_constant = float(
+        samples.weight @ costs_of_answers(constant, samples.targets, draft.transfer)
     )
-    if explained < LEAST_EXPLAINED:
-        return decay
     good = np.array(costs) <= min(costs) + TOLERANCE * abs(min(costs))
-    return decays[int(np.argmax(good))]
+    best = int(np.argmax(good)) if 1.0 - min(costs) / of_constant >= LEAST_EXPLAINED else 0
+    return decays[best], costs[best]

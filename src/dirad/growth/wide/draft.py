@@ -10,7 +10,6 @@ from scipy.linalg import get_lapack_funcs
 from dirad.core.network import EDGE as EDGE_RECORD
 from dirad.core.network import (
     LINEAR,
-    LOGISTIC,
     MODULATORY,
     N_EDGES,
     N_UNITS,
@@ -18,29 +17,17 @@ from dirad.core.network import (
     Network,
     new_network,
 )
-from dirad.growth.wide.gate import CONSTANT, Gate
+from dirad.growth.wide.costs import Samples, total_cost, transferred
+from dirad.growth.wide.gate import CONSTANT, SCALE, Gate
 from dirad.history import EDGE, GATE, RECORD, History
 
 LEAST_CURVATURE = 1e-3  # of a sample: where an answer is certain, the cost is almost linear
 BIAS_DECAY = 1e-6  # relative; keeps the curvature invertible
-LEAST_PROBABILITY = 1e-12
 HALVINGS = 6  # of a Newton step that would raise the cost
 HALVINGS_OF_KNOWN = 1  # the same with an older curvature; then it is computed again
 FRESH = 1.3  # growth of the number of parameters after which curvatures are computed again
 
 potrf, potrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)
-
-
-class Samples(NamedTuple):
-    """Scaled inputs, targets and weights."""
-
-    inputs: NDArray[np.float64]  # (samples, inputs)
-    targets: NDArray[np.float64]  # (samples, outputs)
-    weight: NDArray[np.float64]  # (samples,)
-
-    def take(self, rows: NDArray[np.intp]) -> "Samples":
-        """Return some of the samples."""
-        return Samples(self.inputs[rows], self.targets[rows], self.weight[rows])
 
 
 class _Step(NamedTuple):
@@ -67,10 +54,12 @@ class Draft:
         n_outputs = self.samples.targets.shape[1]
         self._states = np.empty((n_inputs + 64, n))  # a row per node, which is read as a whole
         self._states[:n_inputs] = self.samples.inputs.T
-        self.features = np.flatnonzero(self.usable).tolist()  # nodes that feed the outputs
-        self.weights = np.zeros((len(self.features), n_outputs))
-        self.removed = np.zeros(self.weights.shape, bool)  # edges whose weight stays 0
         self.bias = np.zeros(n_outputs)
+        self.features: list[int] = []  # nodes that feed the outputs
+        self.weights = np.zeros((0, n_outputs))
+        self.removed = np.zeros((0, n_outputs), bool)  # edges whose weight stays 0
+        self.feed(np.flatnonzero(self.usable).tolist())
+        self.n_first = 0  # nodes before the first round of growth
         self.rounds: list[int] = []  # number of nodes after each round of growth
         self.costs: list[float] = []  # mean cost at the start and after each round
         self._recent: list[NDArray] = []  # `fishers`, when growth last used them
@@ -111,10 +100,34 @@ class Draft:
         self.depth.append(1 + (self.n_gates_of(gate.source) if gate.source >= 0 else 0))
         self.nodes.append(gate)
         if feeds_outputs:
+            self.feed_also(node)
+        return node
+
+    def feed_also(self, node: int) -> None:
+        """Let a node feed the outputs, with edges of weight 0, unless it does."""
+        if node not in self.features:
             self.features.append(node)
             self.weights = np.vstack([self.weights, np.zeros((1, len(self.bias)))])
             self.removed = np.vstack([self.removed, np.zeros((1, len(self.bias)), bool)])
-        return node
+
+    def feed(self, inputs: list[int]) -> None:
+        """Let these inputs, and no others, feed the outputs, with edges of weight 0."""
+        self.features = list(inputs)
+        self.weights = np.zeros((len(inputs), len(self.bias)))
+        self.removed = np.zeros(self.weights.shape, bool)
+
+    @property
+    def feeding_inputs(self) -> list[int]:
+        """The inputs that feed the outputs."""
+        return [node for node in self.features if node < self.n_inputs]
+
+    def steps(self) -> dict[tuple[int, float], int]:
+        """Return the gate of each step of an input, by input and threshold."""
+        return {
+            (gate.gate[0][0], gate.threshold): i
+            for i, gate in enumerate(self.nodes)
+            if gate.is_step and gate.bias == SCALE and gate.gate[0][0] < self.n_inputs
+        }
 
     def record_cost(self) -> None:
         """Note the mean cost of the samples."""
@@ -316,7 +329,7 @@ class Draft:
         """Return the growth, with one step per round; inputs feed the outputs from the start."""
         network = self.network()
         n_outputs, n_rounds = len(self.bias), len(self.costs)
-        ends = np.array([0, *self.rounds])  # nodes after the start and after each round
+        ends = np.array([self.n_first, *self.rounds])  # nodes at the start and after each round
         unit_step = np.zeros(n_outputs + len(self.nodes), np.int64)
         unit_step[n_outputs:] = np.searchsorted(ends, np.arange(len(self.nodes)), side="right")
         node_step = np.concatenate([np.zeros(self.n_inputs, np.int64), unit_step])
@@ -353,46 +366,3 @@ def solution(matrix: NDArray, right: NDArray) -> NDArray[np.float64]:
     if failed:
         raise np.linalg.LinAlgError("the curvature is not positive definite")
     return potrs(factor, right, lower=True)[0]
-
-
-def transferred(activation: NDArray, transfer: int) -> NDArray[np.float64]:
-    """Return the outputs: the activations, their logistic function, or their softmax."""
-    if transfer == LINEAR:
-        return activation
-    if transfer == LOGISTIC:
-        return 0.5 * np.tanh(0.5 * activation) + 0.5
-    powers = np.exp(activation - activation.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
-
-
-def costs(activation: NDArray, targets: NDArray, transfer: int) -> NDArray[np.float64]:
-    """Return the cost of each sample: half the squared error, or the cross-entropy."""
-    if transfer == LINEAR:
-        return 0.5 * ((activation - targets) ** 2).sum(axis=1)
-    if transfer == LOGISTIC:
-        return (np.logaddexp(0.0, activation) - targets * activation).sum(axis=1)
-    top = activation.max(axis=1, keepdims=True)
-    log_sum = top[:, 0] + np.log(np.exp(activation - top).sum(axis=1))
-    return log_sum - (targets * activation).sum(axis=1)
-
-
-def costs_of_answers(answers: NDArray, targets: NDArray, transfer: int) -> NDArray[np.float64]:
-    """Return the cost of each sample from the outputs of a network."""
-    if transfer == LINEAR:
-        return costs(answers, targets, transfer)
-    logs = targets * np.log(np.maximum(answers, LEAST_PROBABILITY))
-    if transfer == LOGISTIC:
-        logs += (1.0 - targets) * np.log(np.maximum(1.0 - answers, LEAST_PROBABILITY))
-    return -logs.sum(axis=1)
-
-
-def zero_one_losses(answers: NDArray, targets: NDArray, transfer: int) -> NDArray[np.float64]:
-    """Return 1 for each sample whose most probable class is wrong, else 0."""
-    if transfer == LOGISTIC:
-        return ((answers > 0.5) != (targets > 0.5)).any(axis=1).astype(float)
-    return (answers.argmax(axis=1) != targets.argmax(axis=1)).astype(float)
-
-
-def total_cost(activation: NDArray, samples: Samples, transfer: int) -> float:
-    """Return the weighted cost of all samples."""
-    return float(samples.weight @ costs(activation, samples.targets, transfer))

@@ -1,11 +1,15 @@
 """A node of a wide network: a weighted source times a gate."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 CONSTANT = -1  # in place of a source: term 0 of the node is its bias alone
+# In place of a node: the first new node of the same candidate; −3 is the second, and so on.
+NEW_STEP = -2
+SCALE = 0.25  # of term 0 of a new node
 Sum = tuple[tuple[int, float], ...]  # nodes and their weights
 
 
@@ -28,6 +32,17 @@ class Gate(NamedTuple):
     def low(self) -> float:
         """The value of the node where its gate is closed, if that is always the same."""
         return -self.bias if self.source == CONSTANT else 0.0
+
+    @property
+    def is_step(self) -> bool:
+        """Is it a gate on one node, multiplied with the constant 1?"""
+        return self.source == CONSTANT and len(self.gate) == 1
+
+    def moved(self, place: Mapping[int, int]) -> "Gate":
+        """Return the gate of a network in which nodes have other places."""
+        sums = tuple((place[node], weight) for node, weight in self.gate)
+        source = self.source if self.source == CONSTANT else place[self.source]
+        return self._replace(source=source, gate=sums)
 
     def state(self, states: NDArray) -> NDArray[np.float64]:
         """Return the value for each sample, from the states (samples, nodes) of earlier nodes."""

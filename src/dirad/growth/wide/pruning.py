@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dirad.core.network import LINEAR
 from dirad.growth.wide.draft import Draft
+from dirad.growth.wide.gate import Gate
 
 NEGLIGIBLE = 0.02  # nats: an edge into an output that explains less is removed
 NEGLIGIBLE_OF_MEAN = 0.1  # the same for the mean of a committee
@@ -24,7 +25,7 @@ def needed(draft: Draft) -> list[int]:
     nodes = {node for node, some in zip(draft.features, draft.weights, strict=True) if some.any()}
     for i in reversed(range(len(draft.nodes))):
         if draft.n_inputs + i in nodes:
-            nodes.add(draft.nodes[i].source)
+            nodes.update((draft.nodes[i].source, *(node for node, _ in draft.nodes[i].gate)))
     return [i for i in range(len(draft.nodes)) if draft.n_inputs + i in nodes]
 
 
@@ -91,19 +92,22 @@ def average(drafts: Sequence[Draft]) -> Draft:
     """
     first, n_inputs, share = drafts[0], drafts[0].n_inputs, 1.0 / len(drafts)
     result = Draft(first.samples, first.transfer, first.decay, first.usable)
+    result.feed(first.feeding_inputs)
     result.bias = share * np.sum([one.bias for one in drafts], axis=0)
     n_direct = len(result.features)  # inputs that feed the outputs
     result.weights = share * np.sum([one.weights[:n_direct] for one in drafts], axis=0)
+    nodes: dict[Gate, int] = {}  # equal nodes of several networks become one
     for one in drafts:
-        offset = result.n_nodes - n_inputs
+        place = dict(enumerate(range(n_inputs)))  # of a node in the result
         feeding = dict(zip(one.features, one.weights, strict=True))
-        for i, gate in enumerate(one.nodes):
-            node = n_inputs + i
-            if gate.source >= n_inputs:
-                gate = gate._replace(source=gate.source + offset)
-            result.add(gate, feeds_outputs=node in feeding, state=one.states[:, node])
-            if node in feeding:
-                result.weights[-1] = share * feeding[node]
+        for i, gate in enumerate(one.nodes, start=n_inputs):
+            gate = gate.moved(place)
+            if gate not in nodes:
+                nodes[gate] = result.add(gate, feeds_outputs=False, state=one.states[:, i])
+            place[i] = nodes[gate]
+            if i in feeding:
+                result.feed_also(nodes[gate])
+                result.weights[result.features.index(nodes[gate])] += share * feeding[i]
     result.removed = result.weights == 0.0
     result.activation = result.design() @ np.vstack([result.bias, result.weights])
     return result

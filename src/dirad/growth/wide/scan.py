@@ -2,11 +2,12 @@
 
 A candidate is scored against all outputs at once. For one output, with residuals g and curvatures
 h of the samples, the best weight of a feature f gains u²/(v + decay), with u = Σ f·g and
-v = Σ f²·h: twice the drop of the cost, to second order. Three kinds of candidates are compared:
+v = Σ f²·h: twice the drop of the cost, to second order. Four kinds of candidates are compared:
 
 - a *step*: a gate multiplied with the constant 1,
 - a *gated node*: a gate multiplied with an input or with another node,
-- a *corner*: a gate multiplied with a new step of another input.
+- a *corner*: a gate multiplied with a new step of another input,
+- a *rule*: several conditions at once (`rules`), if they are asked for.
 
 The gate is open beyond a threshold of an input, or for a subset of the categories of a column
 (`subsets`). A number that may be missing has three ways to be compared: as it is, with its mean in
@@ -33,7 +34,8 @@ from dirad.growth.wide.gains import (
     largest,
     variance_of,
 )
-from dirad.growth.wide.gate import CONSTANT, Gate, modulation, summed
+from dirad.growth.wide.gate import CONSTANT, NEW_STEP, SCALE, Gate, modulation, summed
+from dirad.growth.wide.rules import rule_gates, tree_rules
 from dirad.growth.wide.subsets import SHARP, Cut, Sources, best_cuts, chance_gain
 
 GATE_INPUTS = 24  # inputs whose gates are multiplied with sources; those of the strongest steps
@@ -42,10 +44,9 @@ CORNER_INPUTS = 10
 RESCORED = 24  # candidates that are scored again, on all samples
 STEEPNESS = (0.7, 2.0, 5.0, 12.0)  # gain of a new gate, in standard deviations of its input
 MOST_DEPTH = 4  # gates that a node multiplies
-SCALE = 0.25  # of term 0 of a new node
 LEAST_OF_BEST = 0.3  # share of the best candidate's rate that others of the round need
 GAP_CHANCE = 2.0  # gain of choosing the side of missing values in noise of variance 1
-NEW_STEP = -2  # in place of a source: the step of the same candidate
+RULE = -9  # begins the place of a rule
 SIDES = ((-1, -1), (-1, 1), (1, -1), (1, 1))  # signs of the two gates of a corner
 
 
@@ -61,8 +62,9 @@ class Candidate(NamedTuple):
 class Search:
     """One round: the residuals of a draft, and the candidates compared on them."""
 
-    def __init__(self, draft: Draft, bins: Bins) -> None:
+    def __init__(self, draft: Draft, bins: Bins, *, rules: bool = False) -> None:
         self.draft = draft
+        self.rules = rules
         self.bins = bins
         answers = draft.answers()
         weight = draft.samples.weight[:, None]
@@ -98,6 +100,8 @@ class Search:
         while found and not any(one.rate > 0.0 for one in scored):
             scored = sorted(self._rescored(found[:RESCORED]), key=lambda one: -one.rate)
             found = found[RESCORED:]
+        if self.rules:
+            scored = sorted([*scored, *self._rules()], key=lambda one: -one.rate)
         chosen: dict[tuple[int, ...], Candidate] = {}
         for one in scored:
             if len(chosen) < count and one.rate > LEAST_OF_BEST * scored[0].rate:
@@ -141,7 +145,7 @@ class Search:
     def _strongest_sources(self) -> NDArray[np.intp]:
         """Return the nodes that gates are multiplied with: those of large total potential."""
         draft = self.draft
-        inputs = np.flatnonzero(draft.usable)
+        inputs = np.array(draft.feeding_inputs, np.intp)
         deep = [draft.n_inputs + i for i, d in enumerate(draft.depth) if d < MOST_DEPTH]
         nodes = np.concatenate([inputs, np.array(deep, np.intp)])
         if len(nodes) <= SOURCES:
@@ -273,13 +277,7 @@ class Search:
         """
         if not candidates:
             return []
-        features = self._states_of_last([one.gates for one in candidates])
-        residual, curvature = self.residual.astype(np.float32), self.curvature.astype(np.float32)
-        design = self.design.astype(np.float32)
-        scores, squares = residual.T @ features, curvature.T @ features**2
-        left = self._share_left(features, design) * squares
-        gains = gain(scores, left, self.draft.decay) * (left > LEAST_LEFT * squares)
-        gains = gains.sum(axis=0)
+        gains = self._gains(self._states_of_last([one.gates for one in candidates]))
         result = []
         for one, found in zip(candidates, gains.reshape(len(candidates), -1), strict=True):
             best = int(np.argmax(found))
@@ -287,6 +285,42 @@ class Search:
             rate = (float(found[best]) - one.chance) / (n_edges(gates) + self.n_outputs)
             result.append(one._replace(rate=rate, gates=gates))
         return result
+
+    def _gains(self, features: NDArray) -> NDArray[np.float32]:
+        """Return what new features (samples, features) gain in all outputs."""
+        residual, curvature = self.residual.astype(np.float32), self.curvature.astype(np.float32)
+        scores, squares = residual.T @ features, curvature.T @ features**2
+        left = self._share_left(features, self.design.astype(np.float32)) * squares
+        gains = gain(scores, left, self.draft.decay) * (left > LEAST_LEFT * squares)
+        return gains.sum(axis=0)
+
+    def _rules(self) -> list[Candidate]:
+        """Return rules, scored on all samples."""
+        rows, seed = self.bins.rows, len(self.draft.rounds)
+        inputs = self.draft.samples.inputs[rows]
+        proposed = tree_rules(inputs, self.g, self.h, self.draft.usable, seed)
+        rules = [rule_gates(rule, self.draft, self.bins) for rule in proposed]
+        rules = [gates for gates in rules if gates]
+        gains = self._gains(self._states_of_rules(rules))
+        return [
+            Candidate(float(one) / (n_edges(gates) + self.n_outputs), gates, (RULE, i))
+            for i, (gates, one) in enumerate(zip(rules, gains, strict=True))
+        ]
+
+    def _states_of_rules(self, rules: list[tuple[Gate, ...]]) -> NDArray[np.float32]:
+        """Return the states that rules would have: (samples, rules)."""
+        states, steps = self.draft.states, {}
+        found = np.empty((len(states), len(rules)), np.float32)
+        for i, (*new, last) in enumerate(rules):
+            for step in new:
+                if step not in steps:
+                    steps[step] = step.state(states)
+            parts = [(steps[step], NEW_STEP - k) for k, step in enumerate(new)]
+            of_new = {node: state for state, node in parts}
+            terms = [w * (of_new[j] if j < 0 else states[:, j]) for j, w in last.gate]
+            z = last.gain * (np.sum(terms, axis=0) - last.threshold)
+            found[:, i] = last.bias * modulation(z)
+        return found
 
     def _share_left(self, features: NDArray, design: NDArray) -> NDArray[np.float32]:
         """Return how much of each feature the present ones leave unexplained.
@@ -305,7 +339,7 @@ class Search:
         """Return a gate with a gain if it is not chosen yet, that is ±1."""
         if abs(gate.gain) != 1.0:
             return gate
-        return gate._replace(gain=gate.gain * steepness / self.bins.spread[gate.gate[0][0]])
+        return gate._replace(gain=gate.gain * steepness / self.bins.spread_at(gate))
 
     def _states_of_last(self, candidates: list[tuple[Gate, ...]]) -> NDArray[np.float32]:
         """Return the states that the last of new nodes would have: a column per steepness."""
@@ -327,9 +361,9 @@ class Search:
             sources = states[:, np.maximum(source, 0), None].astype(np.float32)
         terms = sources * weight[:, None].astype(np.float32) + bias[:, None].astype(np.float32)
         z = np.stack([summed(gate.gate, states) - gate.threshold for gate in gates], axis=1)
-        spread = np.array([self.bins.spread[gate.gate[0][0]] for gate in gates])
-        gains = np.array([gate.gain for gate in gates])[:, None]
-        gains = np.where(np.abs(gains) == 1.0, gains * STEEPNESS / spread[:, None], gains)
+        gains = np.array(
+            [[self._with_steepness(gate, one).gain for one in STEEPNESS] for gate in gates]
+        )
         return terms * modulation(z[:, :, None].astype(np.float32) * gains.astype(np.float32))
 
 

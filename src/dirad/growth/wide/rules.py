@@ -1,0 +1,78 @@
+"""Rules: several conditions on inputs at once, found by a small tree.
+
+Steps and corners compare one or two conditions. Where it takes three or more ("x is red and y is
+above 2 and z is below 5"), no part of the rule gains anything, and growth would stop. A regression
+tree of the residuals, whose splits need not gain anything by themselves later on, proposes such
+rules: each of its regions is one. A rule is a node that is open where all of its conditions hold:
+a step for each condition, and a gate on their sum
+
+    σ₁(K·(Σ aᵢ − threshold)),
+
+where aᵢ is ¾ if condition i holds and −¼ if not. Steps that the network has already are shared.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.tree import DecisionTreeRegressor
+
+from dirad.growth.wide.bins import Bins
+from dirad.growth.wide.draft import Draft
+from dirad.growth.wide.gate import CONSTANT, NEW_STEP, SCALE, Gate, alone
+
+LEAVES = 16  # of the tree
+LEAST_SAMPLES = 5  # of a leaf
+STEEPNESS = 30.0  # gain of a step, in standard deviations of its input
+SHARP = 8.0  # gain of the gate on the sum of steps
+
+Condition = tuple[int, int, float]  # input, 1 for above and −1 for below, threshold
+Rule = tuple[Condition, ...]
+
+
+def tree_rules(
+    inputs: NDArray, residual: NDArray, curvature: NDArray, usable: NDArray[np.bool_], seed: int
+) -> list[Rule]:
+    """Return the regions of a tree that predicts the Newton step of each sample.
+
+    `residual` is (samples, outputs), `curvature` (samples,).
+    """
+    own = np.flatnonzero(usable)
+    model = DecisionTreeRegressor(
+        max_leaf_nodes=LEAVES, min_samples_leaf=LEAST_SAMPLES, random_state=seed
+    )
+    model.fit(inputs[:, own], residual / curvature[:, None], sample_weight=curvature)
+    tree, found = model.tree_, []
+    stack: list[tuple[int, dict[tuple[int, int], float]]] = [(0, {})]
+    while stack:
+        node, bounds = stack.pop()
+        if bounds:
+            found.append(tuple((j, sign, at) for (j, sign), at in bounds.items()))
+        if tree.children_left[node] < 0:
+            continue
+        split, at = int(own[tree.feature[node]]), float(tree.threshold[node])
+        stack.append((int(tree.children_left[node]), {**bounds, (split, -1): at}))
+        stack.append((int(tree.children_right[node]), {**bounds, (split, 1): at}))
+    return found
+
+
+def rule_gates(rule: Rule, draft: Draft, bins: Bins) -> tuple[Gate, ...]:
+    """Return the nodes of a rule: steps that are new, and the gate on all of its steps.
+
+    A rule of one condition is its step, or nothing where the network has that.
+    """
+    known, new = draft.steps(), []
+    sums: list[tuple[int, float]] = []
+    total = 0.0  # of the steps where all conditions hold
+    for node, sign, at in rule:
+        total += 0.75
+        if (node, at) in known:
+            place = known[node, at]
+            opens_above = draft.nodes[place].gain > 0
+            sums.append((draft.n_inputs + place, 1.0 if opens_above == (sign > 0) else -1.0))
+            total -= 0.0 if opens_above == (sign > 0) else 0.5
+        else:
+            step = Gate(CONSTANT, 0.0, SCALE, alone(node), float(sign), at)
+            sums.append((NEW_STEP - len(new), 1.0))
+            new.append(step._replace(gain=sign * STEEPNESS / bins.spread_at(step)))
+    if len(rule) == 1:
+        return tuple(new)
+    return (*new, Gate(CONSTANT, 0.0, SCALE, tuple(sums), SHARP, total - 0.5))
