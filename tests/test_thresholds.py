@@ -87,6 +87,35 @@ def test_equations_write_thresholds_in_the_units_of_the_input():
     assert [line[0] for line in notation(sharp)] == ["σ"]
 
 
+def conjunction(bias, weights=(1.0, -1.0), constants=(0.25, 0.25)):
+    """Return a gate on two steps: x0 above 3, and x1 below 5."""
+    network = new_network(2, 1, LINEAR, unit_capacity=4, edge_capacity=8)
+    steps = [new_unit(network, 100.0, -3.0), new_unit(network, 100.0, 5.0)]
+    both = new_unit(network, 8.0, bias)
+    network.bias[both, 0] = 0.25
+    for source, (step, sign) in enumerate(zip(steps, (1.0, -1.0), strict=True)):
+        network.bias[step, 0] = constants[source]
+        new_edge(network, source, 2 * step + 1, sign)
+        new_edge(network, 2 + step, 2 * both + 1, weights[source])
+    new_edge(network, 2 + both, 0, 1.0)
+    return network
+
+
+@pytest.mark.parametrize(
+    ("network", "text"),
+    [
+        (conjunction(-0.5), "income above 3.00 and age above 5.00"),
+        (conjunction(-1.0, (1.0, 1.0)), "income above 3.00 and age below 5.00"),
+        (conjunction(-1.0, (1.0, 1.0), (0.25, -0.25)), None),  # 3 needs more than both give
+        (conjunction(0.0, (1.0, 1.0)), None),  # one of them is enough
+    ],
+)
+def test_gates_on_several_steps_read_as_a_conjunction(network, text):
+    line = network.equations(["income", "age"], np.ones(2))[-1]
+    assert line == (f"h3 = 0.75 if {text} else −0.25" if text else line)
+    assert ("σ₁" in line) == (text is None)
+
+
 @pytest.mark.parametrize(
     ("value", "spread", "text"),
     [

@@ -151,8 +151,9 @@ def _subject(estimator: Any) -> _Subject:
     if hasattr(estimator, "classes_"):
         outputs = [str(label) for label in estimator.classes_.tolist()][-network.n_outputs :]
     inputs = network_input_names(estimator)
-    conditions = if_conditions(network, inputs, estimator.input_spread_)
-    return _Subject(network, inputs, tuple(outputs), conditions | conditions_of(estimator))
+    conditions = conditions_of(estimator)
+    conditions = if_conditions(network, inputs, estimator.input_spread_, conditions)
+    return _Subject(network, inputs, tuple(outputs), conditions)
 
 
 class _Key(NamedTuple):

@@ -6,6 +6,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from dirad.core.conjunctions import conjunctions
 from dirad.core.network import LINEAR, LOGISTIC, MODULATORY, OUTPUT, TRANSFER, Network
 from dirad.core.thresholds import HIGH, LOW, thresholds
 
@@ -77,7 +78,7 @@ def equations(
     written as thresholds; without it, all are written as σ₁. `conditions` holds the conditions of
     other factors that are an if, by unit. `FACTOR` and `IF` explain both.
     """
-    conditions = if_conditions(network, inputs, spread) | dict(conditions)
+    conditions = if_conditions(network, inputs, spread, conditions)
     transfer = {LOGISTIC: "logistic", LINEAR: ""}.get(int(network.counts[TRANSFER]), "softmax")
     lines = []
     kinds = network.units["kind"]
@@ -97,11 +98,22 @@ def equations(
 
 
 def if_conditions(
-    network: Network, inputs: Sequence[str] | None, spread: NDArray[np.float64] | None
+    network: Network,
+    inputs: Sequence[str] | None,
+    spread: NDArray[np.float64] | None,
+    conditions: Mapping[int, str] = MappingProxyType({}),
 ) -> dict[int, str]:
-    """Return the conditions of the units that are thresholds, by unit."""
-    gates = thresholds(network, spread).items()
-    return {u: gate.condition(node_name(network, gate.source, inputs)) for u, gate in gates}
+    """Return the conditions of the units that are an if, by unit.
+
+    These are thresholds, those of other `conditions`, and conjunctions of both.
+    """
+    gates = thresholds(network, spread)
+    names = {u: node_name(network, gate.source, inputs) for u, gate in gates.items()}
+    known = {u: gate.condition(names[u]) for u, gate in gates.items()} | dict(conditions)
+    opposites = {u: f"not ({text})" for u, text in known.items()}
+    for u in set(gates) - set(conditions):
+        opposites[u] = gates[u]._replace(above=not gates[u].above).condition(names[u])
+    return known | conjunctions(network, known, opposites)
 
 
 def notation(

@@ -41,6 +41,7 @@ class Bins:
         empty = np.empty(0)
         values = [summed(one, inputs) for one in self.sums]
         self._sorted = [np.sort(x[samples.weight > 0]) for x in values]
+        self._spread: dict[tuple[Sum, float], float] = {}  # by gate and threshold
         self._variable = {one: i for i, one in enumerate(self.sums)}
         columns = [
             thresholds(x) if usable[i] else empty for x, i in zip(values, self.input, strict=True)
@@ -60,10 +61,13 @@ class Bins:
         around the threshold. Of values with a long tail, the standard deviation of all would make
         every gate between the others too gradual.
         """
-        values = self._sorted[self._variable[gate.gate]]
-        at, reach = int(np.searchsorted(values, gate.threshold)), int(NEAR * len(values))
-        low, high = max(at - reach, 0), min(at + reach, len(values) - 1)
-        return max(float(values[high] - values[low]) / NEAR_OF_NORMAL, 1e-12)
+        place = gate.gate, gate.threshold
+        if place not in self._spread:
+            values = self._sorted[self._variable[gate.gate]]
+            at, reach = int(np.searchsorted(values, gate.threshold)), int(NEAR * len(values))
+            low, high = max(at - reach, 0), min(at + reach, len(values) - 1)
+            self._spread[place] = max(float(values[high] - values[low]) / NEAR_OF_NORMAL, 1e-12)
+        return self._spread[place]
 
     def totals(self, values: NDArray, inputs: NDArray[np.intp]) -> NDArray[np.float32]:
         """Return sums of columns of values over the samples of each bin: (columns, inputs, BINS).

@@ -60,6 +60,7 @@ class Draft:
         self.removed = np.zeros((0, n_outputs), bool)  # edges whose weight stays 0
         self.feed(np.flatnonzero(self.usable).tolist())
         self.n_first = 0  # nodes before the first round of growth
+        self.steps: dict[tuple[int, float], int] = {}  # gates, by input and threshold of the step
         self.rounds: list[int] = []  # number of nodes after each round of growth
         self.costs: list[float] = []  # mean cost at the start and after each round
         self._recent: list[NDArray] = []  # `fishers`, when growth last used them
@@ -98,6 +99,8 @@ class Draft:
             self._states = np.vstack([self._states, np.empty_like(self._states)])
         self._states[node] = gate.state(self._states.T) if state is None else state
         self.depth.append(1 + (self.n_gates_of(gate.source) if gate.source >= 0 else 0))
+        if gate.is_step and gate.bias == SCALE and gate.gate[0][0] < self.n_inputs:
+            self.steps[gate.gate[0][0], gate.threshold] = len(self.nodes)
         self.nodes.append(gate)
         if feeds_outputs:
             self.feed_also(node)
@@ -120,14 +123,6 @@ class Draft:
     def feeding_inputs(self) -> list[int]:
         """The inputs that feed the outputs."""
         return [node for node in self.features if node < self.n_inputs]
-
-    def steps(self) -> dict[tuple[int, float], int]:
-        """Return the gate of each step of an input, by input and threshold."""
-        return {
-            (gate.gate[0][0], gate.threshold): i
-            for i, gate in enumerate(self.nodes)
-            if gate.is_step and gate.bias == SCALE and gate.gate[0][0] < self.n_inputs
-        }
 
     def record_cost(self) -> None:
         """Note the mean cost of the samples."""

@@ -84,10 +84,10 @@ def grow_once(
 
 def insert(draft: Draft, candidate: Candidate) -> None:
     """Add the nodes of a candidate, but for steps that the network has already."""
-    known, added = draft.steps(), []
+    added: list[int] = []
     for gate in candidate.gates:
         last = gate is candidate.gates[-1]
-        same = known.get((gate.gate[0][0], gate.threshold), -1) if gate.is_step else -1
+        same = draft.steps.get((gate.gate[0][0], gate.threshold), -1) if gate.is_step else -1
         if not last and same >= 0 and draft.nodes[same].gain == gate.gain:
             added.append(draft.n_inputs + same)
         else:

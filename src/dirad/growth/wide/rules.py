@@ -59,7 +59,7 @@ def rule_gates(rule: Rule, draft: Draft, bins: Bins) -> tuple[Gate, ...]:
 
     A rule of one condition is its step, or nothing where the network has that.
     """
-    known, new = draft.steps(), []
+    known, new = draft.steps, []
     sums: list[tuple[int, float]] = []
     total = 0.0  # of the steps where all conditions hold
     for node, sign, at in rule:

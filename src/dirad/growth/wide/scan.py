@@ -281,7 +281,9 @@ class Search:
         result = []
         for one, found in zip(candidates, gains.reshape(len(candidates), -1), strict=True):
             best = int(np.argmax(found))
-            gates = tuple(self._with_steepness(gate, STEEPNESS[best]) for gate in one.gates)
+            gates = tuple(
+                gate._replace(gain=float(self._gains_of(gate)[best])) for gate in one.gates
+            )
             rate = (float(found[best]) - one.chance) / (n_edges(gates) + self.n_outputs)
             result.append(one._replace(rate=rate, gates=gates))
         return result
@@ -335,11 +337,11 @@ class Search:
         squares = np.einsum("ij,ij->j", weighted, features)
         return 1.0 - (part**2).sum(axis=0) / np.maximum(squares, 1e-30)
 
-    def _with_steepness(self, gate: Gate, steepness: float) -> Gate:
-        """Return a gate with a gain if it is not chosen yet, that is ±1."""
+    def _gains_of(self, gate: Gate) -> NDArray[np.float64]:
+        """Return the gain of a gate at every steepness; a gain that is not ±1 is chosen already."""
         if abs(gate.gain) != 1.0:
-            return gate
-        return gate._replace(gain=gate.gain * steepness / self.bins.spread_at(gate))
+            return np.full(len(STEEPNESS), gate.gain)
+        return gate.gain * np.array(STEEPNESS) / self.bins.spread_at(gate)
 
     def _states_of_last(self, candidates: list[tuple[Gate, ...]]) -> NDArray[np.float32]:
         """Return the states that the last of new nodes would have: a column per steepness."""
@@ -361,9 +363,7 @@ class Search:
             sources = states[:, np.maximum(source, 0), None].astype(np.float32)
         terms = sources * weight[:, None].astype(np.float32) + bias[:, None].astype(np.float32)
         z = np.stack([summed(gate.gate, states) - gate.threshold for gate in gates], axis=1)
-        gains = np.array(
-            [[self._with_steepness(gate, one).gain for one in STEEPNESS] for gate in gates]
-        )
+        gains = np.array([self._gains_of(gate) for gate in gates])
         return terms * modulation(z[:, :, None].astype(np.float32) * gains.astype(np.float32))
 
 
