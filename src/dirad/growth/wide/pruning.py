@@ -15,7 +15,7 @@ from dirad.growth.wide.draft import Draft
 from dirad.growth.wide.gate import Gate
 
 NEGLIGIBLE = 0.02  # nats: an edge into an output that explains less is removed
-NEGLIGIBLE_OF_MEAN = 0.1  # the same for the mean of a committee
+NEGLIGIBLE_OF_MEAN = 0.25  # the same for the mean of a committee
 MOST_LOST = 0.01  # nats per sample that all edges removed may explain together
 REMOVED_AT_ONCE = 20  # one in so many edges
 

@@ -22,6 +22,7 @@ from dirad.growth.wide.gate import CONSTANT, NEW_STEP, SCALE, Gate, alone
 LEAVES = 16  # of the tree
 LEAST_SAMPLES = 5  # of a leaf
 STEEPNESS = 30.0  # gain of a step, in standard deviations of its input
+LEAST_SHARE = 0.4  # of this gain that a step must have to be shared
 SHARP = 8.0  # gain of the gate on the sum of steps
 
 Condition = tuple[int, int, float]  # input, 1 for above and −1 for below, threshold
@@ -64,15 +65,16 @@ def rule_gates(rule: Rule, draft: Draft, bins: Bins) -> tuple[Gate, ...]:
     total = 0.0  # of the steps where all conditions hold
     for node, sign, at in rule:
         total += 0.75
-        if (node, at) in known:
-            place = known[node, at]
+        step = Gate(CONSTANT, 0.0, SCALE, alone(node), float(sign), at)
+        gain = STEEPNESS / bins.spread_at(step)
+        place = known.get((node, at), -1)
+        if place >= 0 and abs(draft.nodes[place].gain) >= LEAST_SHARE * gain:
             opens_above = draft.nodes[place].gain > 0
             sums.append((draft.n_inputs + place, 1.0 if opens_above == (sign > 0) else -1.0))
             total -= 0.0 if opens_above == (sign > 0) else 0.5
         else:
-            step = Gate(CONSTANT, 0.0, SCALE, alone(node), float(sign), at)
             sums.append((NEW_STEP - len(new), 1.0))
-            new.append(step._replace(gain=sign * STEEPNESS / bins.spread_at(step)))
+            new.append(step._replace(gain=sign * gain))
     if len(rule) == 1:
         return tuple(new)
     return (*new, Gate(CONSTANT, 0.0, SCALE, tuple(sums), SHARP, total - 0.5))
