@@ -355,6 +355,16 @@ def test_late_targets():
             model.label(numbers, late)
 
 
+def test_without_any_target_other_inputs_are_detected_and_recognized():
+    parts = [lines(1, 1000, seed, low)[0] for seed, low in enumerate((0.0, 3.0, 0.0))]
+    model = quick().partial_fit(np.concatenate(parts)).finish()
+    assert [e.kind for e in model.events_ if e.kind != "stable"] == ["opened", "opened", "chosen"]
+    assert set(model.route(parts[0])) == {0}
+    assert set(model.route(parts[1])) == {1}
+    with pytest.raises(ValueError, match="no target was seen yet"):
+        model.predict(parts[0])
+
+
 def test_few_targets_are_enough():
     X, y = lines(1, 3000)
     y[np.random.default_rng(0).uniform(size=3000) > 0.1] = np.nan

@@ -214,6 +214,40 @@ def test_a_change_that_shows_in_many_batches_alone_is_found():
     assert opened[1].evidence["inputs"][0][0] == 3
 
 
+def test_a_change_that_shows_in_a_few_batches_is_not_looked_for_in_many_alone():
+    delays = []
+    for seed in range(3):
+        X = autoregression(16_000, 0.95, seed)
+        y = by_a_line(X)
+        X[12_000:, 3] *= 4.0
+        model = PREVALClassifier(random_state=seed, n_jobs=1).partial_fit(X, y)
+        opened = [event.batch for event in model.events_ if event.kind == "opened"]
+        delays.append(opened[1] - 60 + 1)
+    assert min(delays) >= 1
+    assert max(delays) <= 5
+
+
+@pytest.mark.parametrize("tested", [1, 4, 10, 16])
+@pytest.mark.parametrize("recent", [0, 3, 4, 7, 15])
+def test_rates_of_all_windows_add_up_to_that_of_a_batch(tested, recent):
+    system = SimpleNamespace(
+        false_alarms=0.01,
+        in_use=lambda: (SimpleNamespace(calibration=SimpleNamespace(memory=Memory(9.0))), 0),
+        learners=[],
+        latest=0,
+        recent=[None] * recent,
+        undecided=None,
+    )
+    total = 0.0
+    for batch in range(12):
+        system.journal = SimpleNamespace(batches=batch)
+        rate, windows = flow.rates(system, tested)
+        assert all(n > 1 for n, _ in windows)
+        total += rate + sum(more for _, more in windows)
+    assert 0.06 - 1e-12 <= total <= 0.12 + 1e-12
+    assert recent < 15 or tested > 15 or total == pytest.approx(0.12)
+
+
 def test_a_model_that_claims_samples_wrongly_is_a_rival():
     X, y = np.zeros((200, 1)), np.arange(200) % 2
     own = answers(np.ones(200), y)

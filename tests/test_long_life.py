@@ -541,6 +541,28 @@ def test_river_learns_sample_by_sample():
         model.learn_one({**row, "extra": 1.0}, 0)
 
 
+def test_the_work_of_river_for_a_sample_is_bounded(monkeypatch):
+    """It learns a whole batch at once, or nothing; what waits is less than a batch."""
+    pytest.importorskip("river")
+    from dirad.estimators.river import RiverPREVAL
+
+    learned, learn = [], system_module.System.learn
+    monkeypatch.setattr(
+        system_module.System,
+        "learn",
+        lambda self, X, *rest: learned.append(len(X)) or learn(self, X, *rest),
+    )
+    model = RiverPREVAL(batch_size=50, buffer_size=600, begin=100, random_state=0)
+    X, y = samples(0, 1230)
+    kept = []
+    for x, label in zip(X, y.tolist(), strict=True):
+        model.learn_one(dict(enumerate(x)), label)
+        kept.append(len(model.classifier._state.waiting[0]))
+    assert learned == [50] * 24
+    assert max(kept) == 49
+    assert not model.classifier._state.system.learners  # which would hold samples
+
+
 def test_of_many_experts_only_the_likely_ones_are_evaluated(monkeypatch):
     """Answers are those of the full evaluation; most experts are not evaluated at all."""
     system = learned("default", range(5))

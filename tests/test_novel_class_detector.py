@@ -59,35 +59,55 @@ def test_densities_are_those_of_scipy():
     X, mean = rng.normal(size=(20, 3)), rng.normal(size=(2, 3))
     root = rng.normal(size=(2, 3, 3))
     covariance = root @ np.swapaxes(root, 1, 2) + np.eye(3)
-    found = novel_classes.normal_log_density(X, mean, covariance)
+    found = novel_classes.normal_log_densities(X, mean, covariance)
     for k in range(2):
-        right = multivariate_normal(mean[k], covariance[k]).logpdf(X)
-        np.testing.assert_allclose(found[:, k], right)
+        for s, scale in enumerate(novel_classes.SCALES):
+            right = multivariate_normal(mean[k], scale * covariance[k]).logpdf(X)
+            np.testing.assert_allclose(found[:, k, s], right)
 
 
 def test_expectation_maximization_is_that_of_plain_loops():
     rng = np.random.default_rng(0)
     X, known = rng.normal(size=(30, 2)), rng.normal(size=30)
-    start = novel_classes.first_components(X, 2, rng)
+    start = novel_classes.first_mixture(X, 2, 0.3, rng)
     found, total = novel_classes.fitted(start, X, known, 1)
-    weights, logs = np.zeros((30, 3)), 0.0
+    scales = novel_classes.SCALES
+    weights, known_weights, logs = np.zeros((30, 2, len(scales))), np.zeros(30), 0.0
+    before = start.components
     for i in range(30):
-        parts = [start.known * np.exp(known[i])]
+        parts = np.zeros((2, len(scales)))
         for k in range(2):
-            density = multivariate_normal(start.mean[k], start.covariance[k]).pdf(X[i])
-            parts.append(start.share[k] * density)
-        weights[i] = np.array(parts) / sum(parts)
-        logs += np.log(sum(parts))
+            for s, scale in enumerate(scales):
+                density = multivariate_normal(before.mean[k], scale * before.covariance[k])
+                parts[k, s] = before.share[k] * before.scale_share[s] * density.pdf(X[i])
+        of_known = start.known * np.exp(known[i])
+        weights[i] = parts / (parts.sum() + of_known)
+        known_weights[i] = of_known / (parts.sum() + of_known)
+        logs += np.log(parts.sum() + of_known)
     assert total == pytest.approx(logs)
-    assert found.known == pytest.approx(weights[:, 0].mean())
+    assert found.known == pytest.approx(known_weights.mean())
+    for s in range(len(scales)):
+        right = weights[:, :, s].sum() / weights.sum()
+        assert found.components.scale_share[s] == pytest.approx(right)
     for k in range(2):
-        own = weights[:, k + 1]
+        own = sum(weights[:, k, s] / scale for s, scale in enumerate(scales))
         mean = sum(own[i] * X[i] for i in range(30)) / own.sum()
-        np.testing.assert_allclose(found.mean[k], mean)
-        spread = sum(own[i] * np.outer(X[i] - mean, X[i] - mean) for i in range(30)) / own.sum()
-        np.testing.assert_allclose(found.covariance[k], spread + 1e-4 * np.eye(2))
+        np.testing.assert_allclose(found.components.mean[k], mean)
+        assert found.components.share[k] == pytest.approx(weights[:, k].sum() / 30)
+        spread = sum(own[i] * np.outer(X[i] - mean, X[i] - mean) for i in range(30))
+        spread = spread / weights[:, k].sum() + 1e-4 * np.eye(2)
+        np.testing.assert_allclose(found.components.covariance[k], spread)
     more = novel_classes.fitted(start, X, known, 10)[1]
     assert more > total
+
+
+def test_a_component_may_have_a_sharp_peak():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)) * np.where(np.arange(400) % 2, 1.0, 0.1)[:, None]
+    nothing_known = np.full(len(X), -np.inf)
+    mixture = novel_classes.best_fitted(X, nothing_known, (1, 1.0), (1, 60), rng)
+    assert mixture.components.scale_share[-1] > 0.4
+    np.testing.assert_allclose(mixture.components.covariance[0], np.eye(3), atol=0.25)
 
 
 def test_the_same_seed_gives_the_same_answers_and_odd_input_is_told():

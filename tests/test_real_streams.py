@@ -24,6 +24,7 @@ from experiments.streams import (
     cost,
     data,
     dependence,
+    dependence_tables,
     detectors,
     early_changes,
     novel_classes,
@@ -515,7 +516,7 @@ def test_novel_classes_that_lie_apart_are_called_new(monkeypatch):
 @pytest.mark.parametrize("kind", dependence.KINDS)
 def test_streams_change_where_they_say(kind):
     X, y, at = dependence.stream(kind, dependence.NONE, 3)
-    size = dependence.FEW.get(kind, dependence.BATCH_SIZE)
+    size = dependence.batch_size(kind)
     assert (len(X), at) == (100 * size, -1)
     assert np.array_equal(y, X[:, 0] + X[:, 1] > 0)
     moved, _, at = dependence.stream(kind, "moved input", 3)
@@ -532,12 +533,18 @@ def test_tables_of_dependence():
     runs.append(dependence.Run("independent", "new rule", 0, 50, [20, 51], 1))
     runs.append(dependence.Run("independent", "new rule", 1, 50, [], -1))
     runs.append(dependence.Run("AR(1), φ = 0.9", "new rule", 0, 50, [51], 1))
-    runs.append(dependence.Run("independent, batches of 11", "new rule", 0, 50, [53], 1))
-    alarms, changes = (section.rows for section in dependence.sections(runs))
+    runs.append(dependence.Run("independent, batches of 11", "new rule", 0, 50, [51], 1))
+    runs.append(dependence.Run("independent, batches of 40", "new rule", 0, 50, [50], 1))
+    runs.append(dependence.Run("independent, batches of 40", "new rule", 1, 50, [], 1))
+    tables = dependence_tables.sections(runs)
+    alarms, changes, small = (section.rows for section in tables)
     assert (alarms[0]["streams"], alarms[0]["with a second model"]) == (3, 1)
     assert (changes[0]["found"], changes[0]["median delay (batches)"]) == (1, "not found")
     assert changes[1]["median delay (batches)"] == 2.0
-    assert changes[1]["of independent samples of equal worth"] == 4.0
+    assert changes[1]["worth (samples)"] == "21"  # two batches, each worth 10.5
+    assert changes[1]["independent samples need"] == "22"  # two batches of 11
+    assert changes[1]["ratio"] == "0.96"
+    assert [row["new rule"] for row in small] == ["2.0 (1 of 1)", "not found (1 of 2)"]
     assert changes[0]["cause named"] == "1 of 1"
     assert changes[0]["alarm before"] == 1
 

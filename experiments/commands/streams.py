@@ -168,7 +168,7 @@ def _dependence(
     changes: str, seeds: range, path: Path, common: Common
 ) -> tuple[list[Section], list[Any]]:
     """Return the tables and the runs of streams whose samples depend on those before."""
-    from experiments.streams import dependence
+    from experiments.streams import dependence, dependence_tables
 
     known = dependence.CHANGES
     chosen = known if changes == "all" else read_names(changes, known, "--changes")
@@ -176,11 +176,11 @@ def _dependence(
         (kind, change, seed)
         for kind in dependence.KINDS
         for change in chosen
-        if change != dependence.NONE or kind not in dependence.FEW
+        if change != dependence.NONE or kind not in dependence.SMALL_BATCHES
         for seed in seeds
     ]
     runs = _runs_of(dependence, jobs, path, common, "dependence")
-    return dependence.sections(runs), runs
+    return dependence_tables.sections(runs), runs
 
 
 def _early(seeds: range, path: Path, common: Common) -> tuple[list[Section], list[Any]]:

@@ -4,22 +4,19 @@ Each stream has five inputs, and a class by the side of a line. Without a change
 the first is a false alarm. The promise is made for the whole stream: at most 5 % of streams ever
 raise one.
 
-Dependent samples are worth fewer independent ones. What a delay should be is told by streams of
-independent samples whose batches have only that many.
+Dependent samples are worth fewer independent ones. How soon a change should be found is told by
+streams of independent samples in smaller batches.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from dirad.estimators import PREVALClassifier
-from dirad.report.tables import Section
-from experiments.metrics import interval
 
 N_INPUTS, N_SAMPLES, BATCH_SIZE = 5, 20_000, 200
 PROMISED = 0.05  # of streams
@@ -62,35 +59,23 @@ def with_bursts(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
         at += length
 
 
-AUTOREGRESSIONS = (0.5, 0.9, 0.95, 0.99)  # φ
-# How many independent samples tell as much about a mean as a batch with this φ.
-WORTH = {phi: round(BATCH_SIZE * (1.0 - phi) / (1.0 + phi)) for phi in AUTOREGRESSIONS}
-
-
-def name(phi: float) -> str:
-    """Return the name of the streams whose samples depend on those before by φ."""
-    return f"AR(1), φ = {phi}"
-
-
-def few(phi: float) -> str:
-    """Return the name of the independent streams whose batches are worth as much as with φ."""
-    return f"independent, batches of {WORTH[phi]}"
-
-
-FEW = {few(phi): WORTH[phi] for phi in AUTOREGRESSIONS}  # samples of a batch
+AUTOREGRESSIONS = {f"AR(1), φ = {phi}": phi for phi in (0.5, 0.9, 0.95, 0.99)}
+# Streams of independent samples, as many batches as the others; samples of a batch of each.
+SMALL_BATCHES = {f"independent, batches of {n}": n for n in (11, 21, 40, 67, 120)}
 
 KINDS: dict[str, Draw] = {
     "independent": independent,
-    **{name(phi): partial(autoregression, phi=phi) for phi in AUTOREGRESSIONS},
+    **{kind: partial(autoregression, phi=phi) for kind, phi in AUTOREGRESSIONS.items()},
     "seasonal": seasonal,
     "heavy-tailed (Student's t, 2 degrees of freedom)": lambda rng, n: rng.standard_t(
         2, size=(n, N_INPUTS)
     ),
     "rare bursts": with_bursts,
-    **dict.fromkeys(FEW, independent),
+    **dict.fromkeys(SMALL_BATCHES, independent),
 }
 NONE = "none"
-CHANGES = (NONE, "moved input", "wider input", "new inputs", "new rule", "new class")
+WIDER = "wider input"
+CHANGES = (NONE, "moved input", WIDER, "new inputs", "new rule", "new class")
 
 
 @dataclass(frozen=True)
@@ -105,17 +90,22 @@ class Run:
     named: int  # is the planted cause among the first three inputs? -1: there is none
 
 
+def batch_size(kind: str) -> int:
+    """Return how many samples a batch of a kind of stream has."""
+    return SMALL_BATCHES.get(kind, BATCH_SIZE)
+
+
 def stream(kind: str, change: str, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
     """Return the samples of a stream, and the batch in which it changes."""
     rng = np.random.default_rng([seed, list(KINDS).index(kind)])
-    size = FEW.get(kind, BATCH_SIZE)
+    size = batch_size(kind)
     X = KINDS[kind](rng, N_SAMPLES // BATCH_SIZE * size)
     y = (X[:, 0] + X[:, 1] > 0).astype(np.int64)
     batch = int(rng.integers(LEAST_CHANGED, MOST_CHANGED))
     rest = slice(batch * size, None)
     if change == "moved input":
         X[rest, CHANGED] += 4.0
-    elif change == "wider input":
+    elif change == WIDER:
         X[rest, CHANGED] *= 4.0
     elif change == "new inputs":
         X[rest] += 8.0
@@ -132,7 +122,7 @@ def run(kind: str, change: str, seed: int) -> Run:
     model = PREVALClassifier(
         random_state=seed,
         n_jobs=1,
-        batch_size=FEW.get(kind, BATCH_SIZE),
+        batch_size=batch_size(kind),
         false_alarms=PROMISED,
         false_alarms_per="stream",
     ).partial_fit(X, y)
@@ -144,78 +134,20 @@ def run(kind: str, change: str, seed: int) -> Run:
     return Run(kind, change, seed, at, [event.batch for event in events], named)
 
 
-def false_alarm_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return a row per kind of stream that does not change."""
-    rows = []
-    for kind in dict.fromkeys(one.kind for one in runs):
-        own = [one for one in runs if one.kind == kind and one.change == NONE]
-        alarmed = sum(bool(one.opened) for one in own)
-        low, high = interval(alarmed, len(own))
-        rows.append(
-            {
-                "stream": kind,
-                "streams": len(own),
-                "with a second model": alarmed,
-                "95 % interval of the share": f"{low:.3f} to {high:.3f}",
-            }
-        )
-    return rows
-
-
-def change_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return a row per kind of stream and of change."""
-    rows = []
-    changed = [one for one in runs if one.change != NONE]
-    equal_worth = {name(phi): few(phi) for phi in AUTOREGRESSIONS}
-    for kind, change in dict.fromkeys((one.kind, one.change) for one in changed):
-        own = [one for one in changed if (one.kind, one.change) == (kind, change)]
-        like = [one for one in changed if (one.kind, one.change) == (equal_worth.get(kind), change)]
-        named = [one.named for one in own if one.named >= 0]
-        rows.append(
-            {
-                "stream": kind,
-                "change": change,
-                "streams": len(own),
-                "alarm before": sum(min(one.opened, default=one.at) < one.at for one in own),
-                "found": sum(delay(one) < np.inf for one in own),
-                "median delay (batches)": _median(own),
-                "of independent samples of equal worth": _median(like) if like else "–",
-                "cause named": f"{sum(named)} of {len(named)}" if named else "–",
-            }
-        )
-    return rows
-
-
 def delay(run: Run) -> float:
     """Return the batches from the change to the alarm, 1 if in the first; infinite without one."""
     return min((batch for batch in run.opened if batch >= run.at), default=np.inf) - run.at + 1
 
 
-def _median(runs: Sequence[Run]) -> float | str:
-    """Return the median delay; a change that is not found has an infinite one."""
-    median = float(np.median([delay(one) for one in runs]))
-    return median if np.isfinite(median) else "not found"
+def worth(kind: str, change: str) -> float:
+    """Return how many independent samples tell as much of a change as a batch does.
 
+    The mean of samples varies as that of n·(1 − φ)/(1 + φ) independent ones. A change of the spread
+    shows in squares, whose autocorrelations are those of the samples, squared.
 
-def sections(runs: Sequence[Run]) -> list[Section]:
-    """Return the tables of false alarms and of changes."""
-    note = (
-        f"Streams of {N_SAMPLES:,} samples, promise {PROMISED:g} for the whole stream. The season "
-        f"has {SEASON:,} samples and an amplitude of {AMPLITUDE:g} standard deviations; bursts of "
-        f"{BURST_LENGTH} samples on average come every {BURST_EVERY:,.0f}."
-    )
-    changes = (
-        f"The change is planted between batches {LEAST_CHANGED} and {MOST_CHANGED} of "
-        f"{BATCH_SIZE} samples; a delay of 1 is an alarm in the first batch after it, and a change "
-        "that is not found has an infinite delay. Independent samples of equal worth: streams of "
-        "as many batches, each of as many independent samples as tell as much about a mean as "
-        f"{BATCH_SIZE} dependent ones, before the change and after it. Alarm "
-        "before: streams with a false alarm before the change. Cause named: the input that "
-        "changed is among the first three of the alarm's explanation."
-    )
-    result = []
-    if any(one.change == NONE for one in runs):
-        result.append(Section("One unchanging task", false_alarm_rows(runs), note))
-    if any(one.change != NONE for one in runs):
-        result.append(Section("Planted changes", change_rows(runs), changes))
-    return result
+    >>> round(worth("AR(1), φ = 0.9", "moved input"), 1), round(worth("AR(1), φ = 0.9", WIDER), 1)
+    (10.5, 21.0)
+    """
+    phi = AUTOREGRESSIONS.get(kind, 0.0)
+    phi = phi**2 if change == WIDER else phi
+    return batch_size(kind) * (1.0 - phi) / (1.0 + phi)

@@ -48,7 +48,8 @@ NOTE = (
     f"classes that are called new; promised {PROMISED:g}. Missed new: share of samples of new "
     "classes that are given a known one. Mean ± standard deviation over seeds. Published figures "
     f"are of seed {PUBLISHED_SEED} alone, whose errors are in the last column. '{DETECTOR}': known "
-    f"classes by {PREVAL}, new ones by mixtures of normal densities. '{NOTHING_NEW}': "
+    f"classes by {PREVAL}, new ones by mixtures of normal densities, each at several scales. "
+    f"'{NOTHING_NEW}': "
     f"our learner, which gives every sample a known class. '{ORACLE}': by the generator's density; "
     "within the promise: with no more false new ones than promised."
 )

@@ -21,7 +21,8 @@ ESTIMATORS = tuple(
     for path in sorted(files("dirad.estimators").iterdir(), key=lambda path: path.name)
     if path.name.endswith(".py") and path.name != "__init__.py"
 )
-OUR_CODE = ("dirad.inference", *ESTIMATORS, "experiments.streams.ours")
+FOLLOWERS = ("dirad.streams.novel_classes", "dirad.streams.regimes")  # of streams without labels
+OUR_CODE = ("dirad.inference", *ESTIMATORS, *FOLLOWERS, "experiments.streams.ours")
 
 
 class Job(NamedTuple):

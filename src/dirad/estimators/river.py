@@ -42,6 +42,12 @@ class RiverPREVAL(base.Classifier):
     ----------
     classifier : the `PREVALClassifier` that does the work
 
+    Notes
+    -----
+    A sample waits until its batch is full. Then the batch is tested and learned at once, in at most
+    `steps_per_batch` training steps, and some more (`max_steps`) if that completes a model. So the
+    work for a sample has a bound that does not depend on the length of the stream.
+
     Examples
     --------
     >>> model = RiverPREVAL(random_state=0, batch_size=50)
@@ -93,6 +99,12 @@ class RiverPREVALRegressor(base.Regressor):
     Attributes
     ----------
     regressor : the `PREVALRegressor` that does the work
+
+    Notes
+    -----
+    A sample waits until its batch is full. Then the batch is tested and learned at once, in at most
+    `steps_per_batch` training steps, and some more (`max_steps`) if that completes a model. So the
+    work for a sample has a bound that does not depend on the length of the stream.
 
     Examples
     --------

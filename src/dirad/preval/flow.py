@@ -4,6 +4,7 @@ Functions of a system, which holds the models. A batch that is undecided is take
 has come; where samples depend on those before, several batches are tested together.
 """
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -62,31 +63,36 @@ def judge_and_decide(
     system: "System", batch: Batch, *, may_wait: bool = True
 ) -> tuple[list[Judgement], decide.Decision | Switched]:
     """Let the models judge a batch, with recent ones where these are needed; decide on it."""
-    short, long = rates(system)
     recent = recent_batches(system, len(batch.X))
-    found = decide_with(system, recent, batch, short, may_wait=may_wait)
-    if long and isinstance(found[1], decide.Known) and found[1].model == system.latest:
-        again = decide_with(
-            system, batches_before(system), batch, long, may_wait=False, is_long=True
-        )
+    rate, windows = rates(system, len(recent) + 1)
+    found = decide_with(system, recent, batch, rate, may_wait=may_wait)
+    for n, rate in windows:
+        if not isinstance(found[1], decide.Known) or found[1].model != system.latest:
+            break
+        before = batches_before(system)[-(n - 1) :]
+        again = decide_with(system, before, batch, rate, may_wait=False, is_long=True)
         found = found if isinstance(again[1], decide.Known) else again
     return found
 
 
-def rates(system: "System") -> tuple[float, float]:
-    """Return the rates of false alarms of the test of the next batch, and of a long window.
+def rates(system: "System", tested: int) -> tuple[float, list[tuple[int, float]]]:
+    """Return the rate of false alarms of the test of the next batch, and windows with theirs.
 
-    The second is 0 where none is tested now: one batch in a few is. Where samples depend on
-    those before, a change that lasts may show only in many batches. A model in training learns
-    its samples, so that only a finished one is tested so. The rates add up to those promised.
+    A window is a number of batches that are tested together, more than the `tested` ones of that
+    test: where samples depend on those before, a change that lasts may show only in many batches. A
+    model in training learns its samples, so that only a finished one is tested so. The longest
+    window is tested with one batch in a few. The rates add up to those promised.
     """
     rate, model = system.false_alarms, system.in_use()[0]
     learns = any(one.number == system.latest for one in system.learners)
     if model is None or learns or model.calibration.memory.independent:
-        return rate, 0.0
-    due = system.journal.batches % BATCHES_PER_LONG_TEST == 0
-    many = len(system.recent) > BATCHES_PER_LONG_TEST
-    return rate / 2.0, rate / 2.0 * BATCHES_PER_LONG_TEST if due and many else 0.0
+        return rate, []
+    between = math.isqrt(tested * MAX_BATCHES)
+    there = len(batches_before(system)) + 1
+    windows = [(between, rate / 4.0)] if between <= there else []
+    if between < there and system.journal.batches % BATCHES_PER_LONG_TEST == 0:
+        windows.append((MAX_BATCHES, rate / 4.0 * BATCHES_PER_LONG_TEST))
+    return rate / 2.0, windows
 
 
 def decide_with(

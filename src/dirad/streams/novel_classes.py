@@ -2,8 +2,12 @@
 
 A new class may lie within the range of known ones: none of its samples is unusual by itself, but
 together they raise the density there. The samples of a stream are therefore modelled as draws from
-a mixture: the density of the known classes, which stays as it is, and normal components for
-what is new, fitted to the latest samples by expectation maximization.
+a mixture: the density of the known classes, which stays as it is, and components for what is new,
+fitted to the latest samples by expectation maximization.
+
+A component has elliptical contours and a profile of its own: it is itself a mixture of normal
+densities, with one mean and one covariance at several scales. So it may have a sharp peak, heavy
+tails or both; few samples of a new class suffice where they crowd around a peak.
 """
 
 from math import ceil
@@ -13,74 +17,104 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
-from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 
 HELD_OUT = 5  # one of so many labelled samples is held out, to keep the promise
 SAMPLES_PER_COMPONENT = 20  # of a known class, at least
 MIN_VARIANCE = 1e-4  # of a component, in the units of the standardized inputs
-FIRST_SPREAD = 0.1  # variance of new components at the start, as a share of that of all samples
+FIRST_SPREAD = 0.1  # variance of components at the start, as a share of that of all samples
 FIRST_SHARE = 0.3  # of new samples at the start
+SCALES = np.array([1.0, 1 / 8, 1 / 64])  # of the covariance of a component
 STARTS, FIRST_ROUNDS, ROUNDS = 6, 30, 5  # of expectation maximization: at first, and per batch
+KNOWN_STARTS, KNOWN_ROUNDS = 3, 60  # for the known classes
 TINY = 1e-12  # share of a component, below which it is taken for this
 
 
-class NewComponents(NamedTuple):
-    """The part of the mixture that is new."""
+class Components(NamedTuple):
+    """Components of a mixture, each with the same shares of the scales."""
 
-    known: float  # share of samples of known classes
     share: NDArray[np.float64]  # (components,) of all samples
+    scale_share: NDArray[np.float64]  # (scales,)
     mean: NDArray[np.float64]  # (components, inputs)
     covariance: NDArray[np.float64]  # (components, inputs, inputs)
 
     def log_density(self, X: NDArray) -> NDArray[np.float64]:
-        """Return ln(share · density) of each sample by all new components together."""
-        return np.asarray(logsumexp(self.log_joint(X), axis=1))
+        """Return ln(share · density) of each sample by all components together."""
+        return np.asarray(logsumexp(self.log_joint(X), axis=(1, 2)))
 
     def log_joint(self, X: NDArray) -> NDArray[np.float64]:
-        """Return ln(share · density) of each sample by each component."""
-        return np.log(self.share + TINY) + normal_log_density(X, self.mean, self.covariance)
+        """Return ln(share · density) of each sample: (samples, components, scales)."""
+        shares = np.log(self.share + TINY)[:, None] + np.log(self.scale_share + TINY)
+        return shares + normal_log_densities(X, self.mean, self.covariance)
 
 
-def normal_log_density(X: NDArray, mean: NDArray, covariance: NDArray) -> NDArray[np.float64]:
-    """Return the logarithm of normal densities: (samples, components)."""
+class Mixture(NamedTuple):
+    """Known samples, whose density stays as it is, and components."""
+
+    known: float  # share of known samples
+    components: Components
+
+
+def normal_log_densities(X: NDArray, mean: NDArray, covariance: NDArray) -> NDArray[np.float64]:
+    """Return the logarithm of normal densities: (samples, components, scales)."""
     root = np.linalg.cholesky(covariance)  # (components, inputs, inputs)
     offset = np.moveaxis(X[:, None] - mean, 0, -1)  # (components, inputs, samples)
-    squares = np.square(np.linalg.solve(root, offset)).sum(axis=1)
+    squares = np.square(np.linalg.solve(root, offset)).sum(axis=1).T
     log_volume = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-    constant = log_volume + 0.5 * X.shape[1] * np.log(2.0 * np.pi)
-    return -0.5 * squares.T - constant
+    constant = log_volume[:, None] + 0.5 * X.shape[1] * np.log(2.0 * np.pi * SCALES)
+    return -0.5 * squares[:, :, None] / SCALES - constant
 
 
-def first_components(X: NDArray, n: int, rng: np.random.Generator) -> NewComponents:
-    """Return components around samples drawn at random."""
+def first_mixture(X: NDArray, n: int, share: float, rng: np.random.Generator) -> Mixture:
+    """Return a mixture whose components are around samples drawn at random."""
     spread = np.diag(FIRST_SPREAD * X.var(axis=0) + MIN_VARIANCE)
     mean = X[rng.choice(len(X), n, replace=len(X) < n)]
-    share = np.full(n, FIRST_SHARE / n)
-    return NewComponents(1.0 - FIRST_SHARE, share, mean, np.tile(spread, (n, 1, 1)))
+    scales = np.full(len(SCALES), 1.0 / len(SCALES))
+    components = Components(np.full(n, share / n), scales, mean, np.tile(spread, (n, 1, 1)))
+    return Mixture(1.0 - share, components)
 
 
 def fitted(
-    new: NewComponents, X: NDArray, known: NDArray[np.float64], rounds: int
-) -> tuple[NewComponents, float]:
-    """Return components after some rounds of expectation maximization, and the ln(likelihood).
+    mixture: Mixture, X: NDArray, known: NDArray[np.float64], rounds: int
+) -> tuple[Mixture, float]:
+    """Return a mixture after some rounds of expectation maximization, and the ln(likelihood).
 
-    `known` is the logarithm of the density of the known classes at each sample.
+    `known` is the logarithm of the density of the known samples at each sample.
     """
-    total = 0.0
+    total, floor = 0.0, MIN_VARIANCE * np.eye(X.shape[1])
     for _ in range(rounds):
-        joint = np.column_stack([np.log(new.known + TINY) + known, new.log_joint(X)])
-        of_sample = np.asarray(logsumexp(joint, axis=1))
+        joint = mixture.components.log_joint(X)
+        of_known = np.log(mixture.known + TINY) + known
+        of_sample = np.logaddexp(of_known, np.asarray(logsumexp(joint, axis=(1, 2))))
         total = float(np.sum(of_sample))
-        weight = np.exp(joint - of_sample[:, None])  # (samples, 1 + components)
-        size = weight.sum(axis=0) + TINY
-        mean = weight[:, 1:].T @ X / size[1:, None]
+        weight = np.exp(joint - of_sample[:, None, None])  # (samples, components, scales)
+        size = weight.sum(axis=(0, 2)) + TINY
+        scale_size = weight.sum(axis=(0, 1)) + TINY
+        precise = (weight / SCALES).sum(axis=2)  # samples of a small scale tell more of the mean
+        mean = precise.T @ X / (precise.sum(axis=0) + TINY)[:, None]
         offset = X - mean[:, None]  # (components, samples, inputs)
-        covariance = np.einsum("nk,kni,knj->kij", weight[:, 1:], offset, offset, optimize=True)
-        covariance = covariance / size[1:, None, None] + MIN_VARIANCE * np.eye(X.shape[1])
-        share = size / len(X)
-        new = NewComponents(float(share[0]), share[1:], mean, covariance)
-    return new, total
+        covariance = np.einsum("nk,kni,knj->kij", precise, offset, offset, optimize=True)
+        covariance = covariance / size[:, None, None] + floor
+        shares = size / len(X), scale_size / scale_size.sum()
+        known_share = float(np.exp(of_known - of_sample).mean())
+        mixture = Mixture(known_share, Components(*shares, mean, covariance))
+    return mixture, total
+
+
+def best_fitted(
+    X: NDArray,
+    known: NDArray[np.float64],
+    start: tuple[int, float],
+    tries: tuple[int, int],
+    rng: np.random.Generator,
+) -> Mixture:
+    """Return the likeliest of several mixtures: `start` has the components and their share.
+
+    `tries` are how many, and the rounds of each.
+    """
+    n, rounds = tries
+    made = [fitted(first_mixture(X, *start, rng), X, known, rounds) for _ in range(n)]
+    return max(made, key=lambda one: one[1])[0]
 
 
 class NovelClassDetector(BaseEstimator):
@@ -91,9 +125,9 @@ class NovelClassDetector(BaseEstimator):
     false_new
         Share of the samples of known classes that may be called new.
     components
-        Normal components of each known class.
+        Components of each known class.
     new_components
-        Normal components of what is new.
+        Components of what is new.
     window
         Latest unlabelled samples to which the new components are fitted.
     random_state
@@ -142,24 +176,24 @@ class NovelClassDetector(BaseEstimator):
         Z = (X - self.offset_) / self.scale_
         held = np.arange(len(Z)) % HELD_OUT == 0
         labels, counts = np.unique(y[~held], return_counts=True)
-        self.densities_ = [self._density(Z[~held][y[~held] == one]) for one in labels]
+        rng = np.random.default_rng([self.random_state, 0])
+        self.densities_ = [self._density(Z[~held][y[~held] == one], rng) for one in labels]
         self.log_shares_ = np.log(counts / counts.sum())
         self.held_out_ = Z[held]
         self.n_features_in_, self.n_seen_ = X.shape[1], 0
         self.recent_ = np.zeros((0, X.shape[1]))
-        self.new_: NewComponents | None = None
+        self.new_: Mixture | None = None
         return self
 
-    def _density(self, Z: NDArray) -> GaussianMixture:
+    def _density(self, Z: NDArray, rng: np.random.Generator) -> Components:
         n = max(min(self.components, len(Z) // SAMPLES_PER_COMPONENT), 1)
-        if len(Z) == 1:
-            Z = np.repeat(Z, 2, axis=0)  # a mixture needs two samples
-        mixture = GaussianMixture(n, reg_covar=MIN_VARIANCE, random_state=self.random_state)
-        return mixture.fit(Z)
+        nothing_known = np.full(len(Z), -np.inf)
+        tries = KNOWN_STARTS, KNOWN_ROUNDS
+        return best_fitted(Z, nothing_known, (n, 1.0), tries, rng).components
 
     def _log_known(self, Z: NDArray) -> NDArray[np.float64]:
         """Return the logarithm of the density of all known classes together."""
-        joint = np.column_stack([one.score_samples(Z) for one in self.densities_])
+        joint = np.column_stack([one.log_density(Z) for one in self.densities_])
         return np.asarray(logsumexp(joint + self.log_shares_, axis=1))
 
     def partial_fit(self, X: Any) -> "NovelClassDetector":
@@ -172,10 +206,8 @@ class NovelClassDetector(BaseEstimator):
         if self.new_ is None or self.n_seen_ >= 2 * self.n_at_start_:
             self.n_at_start_ = self.n_seen_
             rng = np.random.default_rng([self.random_state, self.n_seen_])
-            starts = [first_components(self.recent_, self.new_components, rng)
-                      for _ in range(STARTS)]  # fmt: skip
-            tries = [fitted(one, self.recent_, known, FIRST_ROUNDS) for one in starts]
-            self.new_ = max(tries, key=lambda one: one[1])[0]
+            start = self.new_components, FIRST_SHARE
+            self.new_ = best_fitted(self.recent_, known, start, (STARTS, FIRST_ROUNDS), rng)
         self.new_ = fitted(self.new_, self.recent_, known, ROUNDS)[0]
         return self
 
@@ -186,7 +218,8 @@ class NovelClassDetector(BaseEstimator):
     def _evidence(self, Z: NDArray) -> NDArray[np.float64]:
         if self.new_ is None:
             return np.full(len(Z), -np.inf)
-        return self.new_.log_density(Z) - self._log_known(Z) - np.log(self.new_.known + TINY)
+        known = np.log(self.new_.known + TINY) + self._log_known(Z)
+        return self.new_.components.log_density(Z) - known
 
     def is_new(self, X: Any) -> NDArray[np.bool_]:
         """Return which samples are more probably new than known, as far as the promise allows.
