@@ -9,13 +9,17 @@ from dirad.core import sparse_regression
 from dirad.core.sparse_regression import Covariance, forward_regression
 from dirad.growth.state import new_state
 from dirad.preval import source_selection
-from dirad.preval.exact_l1 import (
+from dirad.preval.clusters import (
     ENOUGH_SAMPLES,
+    SAMPLES_AROUND,
+    enlarged,
+    far_apart,
+    find_clusters,
+)
+from dirad.preval.exact_l1 import (
     LEAST_SHARE,
     RIDGE_DOUBLING_SAMPLES,
-    SharedData,
     fit_exact_l1,
-    samples_for,
 )
 from dirad.preval.predictor import fit_state_scaling
 from dirad.preval.settings import PRESETS
@@ -163,19 +167,45 @@ def test_without_labels_all_samples_are_one_class():
 
 
 @pytest.mark.parametrize("n_own", [1, 20, ENOUGH_SAMPLES - 1, ENOUGH_SAMPLES, 120])
-def test_few_samples_are_joined_by_the_closest_of_their_class(n_own):
+def test_few_samples_are_joined_by_the_closest_ones(n_own):
     rng = np.random.default_rng(n_own)
-    states = rng.normal(size=(300, 3))
-    assigned = np.full(300, 1)
-    assigned[rng.permutation(200)[:n_own]] = 0
-    classes = np.repeat([5, 7], [200, 100])  # the last hundred are of another class
-    assigned[200:] = 2
-    shared = SharedData(
-        states, assigned, classes, np.arange(2), np.ones((2, 3), bool), 2, PRESETS["default"]
-    )
-    own = [i for i in range(300) if assigned[i] == 0]
-    center = [sum(states[i, j] for i in own) / len(own) for j in range(2)]
-    others = [i for i in range(200) if assigned[i] != 0]
-    others.sort(key=lambda i: sum((states[i, j] - center[j]) ** 2 for j in range(2)))
+    X = rng.normal(size=(200, 2))
+    own = sorted(rng.permutation(200)[:n_own].tolist())
+    center = [sum(X[i, j] for i in own) / len(own) for j in range(2)]
+    others = [i for i in range(200) if i not in own]
+    others.sort(key=lambda i: sum((X[i, j] - center[j]) ** 2 for j in range(2)))
     expected = own + others[: max(ENOUGH_SAMPLES - len(own), 0)]
-    assert samples_for(shared, 0).tolist() == sorted(expected)
+    assert enlarged(X, np.array(own)).tolist() == sorted(expected)
+
+
+@given(SEEDS, st.integers(1, 8))
+def test_centers_far_apart_equal_a_naive_twin(seed, n):
+    X = np.random.default_rng(seed).normal(size=(20, 3))
+
+    def distance(a, b):
+        return sum((x - y) ** 2 for x, y in zip(a, b, strict=True))
+
+    mean = [sum(column) / 20 for column in X.T]
+    expected = [min(range(20), key=lambda i: distance(X[i], mean))]
+    while len(expected) < n:
+        nearest = [min(distance(X[i], X[j]) for j in expected) for i in range(20)]
+        expected.append(nearest.index(max(nearest)))
+    assert far_apart(X, n) == expected
+
+
+@pytest.mark.parametrize(
+    ("n_inputs", "n", "overlap"), [(120, 300, True), (120, 1300, False), (100, 300, False)]
+)
+def test_clusters_of_few_samples_of_many_inputs_overlap(n_inputs, n, overlap):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2 * n, n_inputs))
+    classes = np.tile([0, 1], n)
+    found = find_clusters(X, classes, 20, 30, seed=0)
+    assert all(len(set(classes[own])) == 1 for own in found)
+    if overlap:
+        assert [len(own) for own in found] == [SAMPLES_AROUND] * 40
+        assert len(np.unique(np.concatenate(found))) > n
+    else:
+        assert len(found) == 2 * min(20, n // 30)
+    again = find_clusters(X, classes, 20, 30, seed=0)
+    assert all(np.array_equal(*pair) for pair in zip(found, again, strict=True))

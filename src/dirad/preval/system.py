@@ -347,6 +347,9 @@ class System:
     def _complete(self, model: Learner) -> None:
         """Finish the training of a model with the samples at hand."""
         self._replace_by(model, model.finish(self.threads))
+        for i, one in enumerate(self.models):
+            if isinstance(one, Expert) and one.number == model.number:
+                self.models[i] = model.fitted_to_all(one, self.threads)
 
     def finish(self, X: NDArray, y: NDArray, weight: NDArray | None = None) -> None:
         """Finish the training of all models now; X and y are the rest of the stream, if any."""
