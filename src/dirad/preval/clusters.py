@@ -27,37 +27,45 @@ SAMPLES_AROUND, TIMES_AS_MANY = 60, 4
 
 
 def find_clusters(
-    X: NDArray, classes: NDArray[np.int64], most: int, min_samples: float, seed: int
+    X: NDArray,
+    classes: NDArray[np.int64],
+    most: int,
+    min_samples: float,
+    seed: int,
+    *,
+    overlap: bool = False,
 ) -> list[NDArray[np.int64]]:
     """Return the samples of each cluster; no cluster spans two classes, but clusters may overlap.
 
     A class has at most `most` clusters, and fewer where they would hold fewer than `min_samples`
     samples on average. Of many inputs it has one where clusters would leave most of their variance:
-    then the same predicts all of its samples, and is fitted best to all of them.
+    then the same predicts all of its samples, and is fitted best to all of them. With `overlap`,
+    few samples of many inputs have several times as many clusters as else.
     """
     result = []
     for label in np.unique(classes):
         members = np.flatnonzero(classes == label)
         wanted = min(most, int(len(members) / max(min_samples, 1)))
+        few = overlap and X.shape[1] > MANY_INPUTS and len(members) < wanted * SAMPLES_AROUND
+        more = min(most, TIMES_AS_MANY * wanted) if few else 0
         rng = np.random.default_rng(seed % 2**32)
-        result += [members[own] for own in _clusters_of_class(X[members], wanted, most, rng)]
+        result += [members[own] for own in _clusters_of_class(X[members], wanted, more, rng)]
     return result
 
 
 def _clusters_of_class(
-    X: NDArray, wanted: int, most: int, rng: np.random.Generator
+    X: NDArray, wanted: int, overlapping: int, rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Return the samples of each cluster of a class."""
+    """Return the samples of each cluster of a class; so many overlap, or none (0)."""
     everything = np.arange(len(X))
     if wanted < 2 or not np.ptp(X, axis=0).any():
         return [everything]
-    overlapping = X.shape[1] > MANY_INPUTS and len(X) < wanted * SAMPLES_AROUND
     if not overlapping or X.shape[1] > FEW_INPUTS:
         assigned = k_means(X, wanted, rng)
         if X.shape[1] > FEW_INPUTS and not are_apart(X, assigned, wanted):
             return [everything]
     if overlapping:
-        centers = X[far_apart(X, min(most, TIMES_AS_MANY * wanted))]
+        centers = X[far_apart(X, overlapping)]
         return [closest(X, everything, center, SAMPLES_AROUND) for center in centers]
     return [enlarged(X, np.flatnonzero(assigned == label)) for label in np.unique(assigned)]
 

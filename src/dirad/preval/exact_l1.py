@@ -50,11 +50,13 @@ def fit_exact_l1(
     classes: NDArray[np.int64],
     threads: int = 1,
     memory: float = 1.0,
+    *,
+    overlap: bool = False,
 ) -> Predictor:
     """Return the L1 of a finished L0, fitted to X, inputs as L0 sees them, and their classes.
 
     So many samples as `memory` says are worth an independent one: the fewer these are, the fewer
-    clusters there are.
+    clusters there are. Where they are few, clusters may `overlap`: see `find_clusters`.
     """
     network = states.network
     targets = np.flatnonzero(~is_output(network, states.nodes))
@@ -63,7 +65,7 @@ def fit_exact_l1(
         values = states.of(X)
         inputs = values[:, : network.n_inputs]
         least = settings.mode_samples * memory
-        clusters = find_clusters(inputs, classes, settings.modes, least, seed)
+        clusters = find_clusters(inputs, classes, settings.modes, least, seed, overlap=overlap)
         allowed = _allowed(states, targets, settings.connectivity)
         shared = SharedData(values, clusters, targets, allowed, network.n_inputs, settings)
         parts = current().spread(fit_clusters, shared, range(len(clusters)), threads)
