@@ -25,7 +25,7 @@ from dirad.preval.source_selection import forbid_neighbours
 # more inputs, the less certain their covariances are.
 RIDGE_DOUBLING_SAMPLES = 8.5
 MIN_STATE_STD = 1e-3  # of a state: below, its mean predicts it well enough
-MAX_CLUSTER_EDGES = 6400  # of many inputs, each is predicted by fewer
+MAX_CLUSTER_EDGES = 9600  # of many inputs, each is predicted by fewer
 # An edge must explain this share of what is left of its target's variance; of few samples, more,
 # but half as much more of many inputs, for which the ridge is higher.
 LEAST_SHARE, LEAST_SHARE_TIMES_SAMPLES, TIMES_SAMPLES_OF_MANY_INPUTS = 0.006, 1.0, 0.5

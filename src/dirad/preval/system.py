@@ -440,8 +440,10 @@ class System:
     def discriminants(self) -> Discriminants | None:
         """The linear discriminants of all classes, where they take part in answers."""
         choice = None if self.pooled is None else self.pooled.choice
+        if self.pooled is None or choice is None:
+            return None
         moments = tuple(m.moments for m in self.calibrated if m.moments is not None)
-        if self.pooled is None or choice is None or len(moments) < len(self.calibrated):
+        if len(moments) < len(self.calibrated):
             return None
         known = self._discriminants
         if known is None or known.moments != moments or known.choice != choice:
