@@ -14,9 +14,8 @@ from dirad.core.blas import one_blas_thread
 from dirad.core.compose import compose_gated
 from dirad.core.sparse_regression import Covariance, forward_regression
 from dirad.engine import current
-from dirad.preval.clusters import Clusters, find_clusters
+from dirad.preval.clusters import SAMPLES_AROUND, Clusters, find_clusters
 from dirad.preval.connectivity import allowed_sources, is_output
-from dirad.preval.l0 import MANY_INPUTS
 from dirad.preval.predictor import L0States, Predictor
 from dirad.preval.settings import Settings
 from dirad.preval.source_selection import forbid_neighbours
@@ -27,8 +26,8 @@ RIDGE_DOUBLING_SAMPLES = 8.5
 MIN_STATE_STD = 1e-3  # of a state: below, its mean predicts it well enough
 MAX_CLUSTER_EDGES = 9600  # of many inputs, each is predicted by fewer
 # An edge must explain this share of what is left of its target's variance; of few samples, more,
-# but half as much more of many inputs, for which the ridge is higher.
-LEAST_SHARE, LEAST_SHARE_TIMES_SAMPLES, TIMES_SAMPLES_OF_MANY_INPUTS = 0.006, 1.0, 0.5
+# but less so of clusters that overlap: their ridge is high, and many of them answer together.
+LEAST_SHARE, LEAST_SHARE_TIMES_SAMPLES, WHERE_THEY_OVERLAP = 0.006, 1.0, 0.5
 
 
 class SharedData(NamedTuple):
@@ -36,6 +35,7 @@ class SharedData(NamedTuple):
 
     states: NDArray[np.float64]  # (samples, states)
     clusters: list[NDArray[np.int64]]  # the samples of each
+    overlap: bool  # are they samples with those around them?
     targets: NDArray[np.int64]  # columns of the states that are predicted: inputs come first
     allowed: NDArray[np.bool_]  # (targets, states) which states may predict which target
     n_inputs: int
@@ -67,7 +67,8 @@ def fit_exact_l1(
         least = settings.mode_samples * memory
         clusters = find_clusters(inputs, classes, settings.modes, least, seed, overlap=overlap)
         allowed = _allowed(states, targets, settings.connectivity)
-        shared = SharedData(values, clusters, targets, allowed, network.n_inputs, settings)
+        around = overlap and all(len(own) == SAMPLES_AROUND for own in clusters)
+        shared = SharedData(values, clusters, around, targets, allowed, network.n_inputs, settings)
         parts = current().spread(fit_clusters, shared, range(len(clusters)), threads)
     bias, sources, weights = (np.array(column) for column in zip(*parts, strict=True))
     cluster_class = np.array([classes[own[0]] for own in clusters])
@@ -94,8 +95,7 @@ def _fit_cluster(
     doubling = RIDGE_DOUBLING_SAMPLES * np.sqrt(shared.n_inputs)
     ridge = settings.ridge * (1.0 + (doubling / n) ** 2)
     most = min(settings.l1.max_edges, max(MAX_CLUSTER_EDGES // max(shared.n_inputs, 1), 1))
-    many = shared.n_inputs > MANY_INPUTS
-    times = TIMES_SAMPLES_OF_MANY_INPUTS if many else LEAST_SHARE_TIMES_SAMPLES
+    times = WHERE_THEY_OVERLAP if shared.overlap else LEAST_SHARE_TIMES_SAMPLES
     least = max(LEAST_SHARE, times / n)
     sources, weights = forward_regression(covariance, targets, allowed, most, ridge, least)
     bias = mean[targets] - (weights * mean[sources]).sum(axis=1)
