@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dirad import PREVALClassifier
 from dirad.core import sparse_regression
 from dirad.core.sparse_regression import Covariance, forward_regression
 from dirad.growth.state import new_state
-from dirad.preval import source_selection
+from dirad.preval import exact_l1, learner, source_selection
 from dirad.preval.clusters import (
     ENOUGH_SAMPLES,
     SAMPLES_AROUND,
@@ -210,3 +211,41 @@ def test_clusters_of_few_samples_of_many_inputs_overlap(n_inputs, n, overlap):
         assert len(found) == 2 * min(20, n // 30)
     again = find_clusters(X, classes, 20, 30, seed=0, overlap=overlap)
     assert all(np.array_equal(*pair) for pair in zip(found, again, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("n_inputs", "n", "everything"), [(120, 400, 1), (60, 400, 0), (120, 1200, 0)]
+)
+def test_few_samples_of_many_inputs_are_all_fitted_in_the_end(monkeypatch, n_inputs, n, everything):
+    fits = []
+
+    def noted(states, X, settings, seed, classes, threads, memory, *, overlap):
+        fits.append((len(X), overlap))
+        return fit_exact_l1(states, X, settings, seed, classes, threads, memory, overlap=overlap)
+
+    monkeypatch.setattr(learner, "fit_exact_l1", noted)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, n_inputs)), np.arange(n) % 2
+    X[:, 0] += 3.0 * y
+    model = PREVALClassifier(order_matters=False, random_state=0)
+    for start in range(0, n, 100):
+        model.partial_fit(X[start : start + 100], y[start : start + 100], classes=[0, 1])
+    before = list(fits)
+    model.finish()
+    assert not any(overlap for _, overlap in before)
+    assert all(len_ < 0.93 * n for len_, _ in fits[: len(before) + 1])  # some are held out
+    assert fits[len(before) :] == [fits[len(before)]] + everything * [(n, True)]
+    assert model.models_[0].calibration.samples.sum() == n - fits[len(before)][0]
+
+
+def test_clusters_that_overlap_have_edges_that_explain_less(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, classes = rng.normal(size=(200, 120)), np.arange(200) % 2
+    states = fit_state_scaling(new_state(120, 0, seed=0).network, X, standardize=True)
+    edges = []
+    for share in (exact_l1.WHERE_THEY_OVERLAP, exact_l1.LEAST_SHARE_TIMES_SAMPLES):
+        monkeypatch.setattr(exact_l1, "WHERE_THEY_OVERLAP", share)
+        l1 = fit_exact_l1(states, X, PRESETS["default"], 0, classes, overlap=True)
+        assert l1.network is not None
+        edges.append(l1.network.n_edges / l1.n_clusters)
+    assert edges[0] > 1.2 * edges[1] > 0
