@@ -60,14 +60,20 @@ def _clusters_of_class(
     everything = np.arange(len(X))
     if wanted < 2 or not np.ptp(X, axis=0).any():
         return [everything]
-    if not overlapping or X.shape[1] > FEW_INPUTS:
-        assigned = k_means(X, wanted, rng)
-        if X.shape[1] > FEW_INPUTS and not are_apart(X, assigned, wanted):
-            return [everything]
+    if overlapping and X.shape[1] <= FEW_INPUTS:
+        return around_samples(X, overlapping)
+    assigned = k_means(X, wanted, rng)
+    if X.shape[1] > FEW_INPUTS and not are_apart(X, assigned, wanted):
+        return [everything]
     if overlapping:
-        centers = X[far_apart(X, overlapping)]
-        return [closest(X, everything, center, SAMPLES_AROUND) for center in centers]
+        return around_samples(X, overlapping)
     return [enlarged(X, np.flatnonzero(assigned == label)) for label in np.unique(assigned)]
+
+
+def around_samples(X: NDArray, n: int) -> list[NDArray[np.int64]]:
+    """Return n clusters: samples that lie far apart, each with those closest to it."""
+    everything = np.arange(len(X))
+    return [closest(X, everything, center, SAMPLES_AROUND) for center in X[far_apart(X, n)]]
 
 
 def far_apart(X: NDArray, n: int) -> list[int]:
