@@ -5,17 +5,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dirad import PREVALClassifier
 from dirad.core import sparse_regression
 from dirad.core.sparse_regression import Covariance, forward_regression
 from dirad.growth.state import new_state
-from dirad.preval import source_selection
-from dirad.preval.exact_l1 import (
+from dirad.preval import exact_l1, learner, source_selection
+from dirad.preval.clusters import (
     ENOUGH_SAMPLES,
+    SAMPLES_AROUND,
+    enlarged,
+    far_apart,
+    find_clusters,
+)
+from dirad.preval.exact_l1 import (
     LEAST_SHARE,
     RIDGE_DOUBLING_SAMPLES,
-    SharedData,
     fit_exact_l1,
-    samples_for,
 )
 from dirad.preval.predictor import fit_state_scaling
 from dirad.preval.settings import PRESETS
@@ -163,19 +168,84 @@ def test_without_labels_all_samples_are_one_class():
 
 
 @pytest.mark.parametrize("n_own", [1, 20, ENOUGH_SAMPLES - 1, ENOUGH_SAMPLES, 120])
-def test_few_samples_are_joined_by_the_closest_of_their_class(n_own):
+def test_few_samples_are_joined_by_the_closest_ones(n_own):
     rng = np.random.default_rng(n_own)
-    states = rng.normal(size=(300, 3))
-    assigned = np.full(300, 1)
-    assigned[rng.permutation(200)[:n_own]] = 0
-    classes = np.repeat([5, 7], [200, 100])  # the last hundred are of another class
-    assigned[200:] = 2
-    shared = SharedData(
-        states, assigned, classes, np.arange(2), np.ones((2, 3), bool), 2, PRESETS["default"]
-    )
-    own = [i for i in range(300) if assigned[i] == 0]
-    center = [sum(states[i, j] for i in own) / len(own) for j in range(2)]
-    others = [i for i in range(200) if assigned[i] != 0]
-    others.sort(key=lambda i: sum((states[i, j] - center[j]) ** 2 for j in range(2)))
+    X = rng.normal(size=(200, 2))
+    own = sorted(rng.permutation(200)[:n_own].tolist())
+    center = [sum(X[i, j] for i in own) / len(own) for j in range(2)]
+    others = [i for i in range(200) if i not in own]
+    others.sort(key=lambda i: sum((X[i, j] - center[j]) ** 2 for j in range(2)))
     expected = own + others[: max(ENOUGH_SAMPLES - len(own), 0)]
-    assert samples_for(shared, 0).tolist() == sorted(expected)
+    assert enlarged(X, np.array(own)).tolist() == sorted(expected)
+
+
+@given(SEEDS, st.integers(1, 8))
+def test_centers_far_apart_equal_a_naive_twin(seed, n):
+    X = np.random.default_rng(seed).normal(size=(20, 3))
+
+    def distance(a, b):
+        return sum((x - y) ** 2 for x, y in zip(a, b, strict=True))
+
+    mean = [sum(column) / 20 for column in X.T]
+    expected = [min(range(20), key=lambda i: distance(X[i], mean))]
+    while len(expected) < n:
+        nearest = [min(distance(X[i], X[j]) for j in expected) for i in range(20)]
+        expected.append(nearest.index(max(nearest)))
+    assert far_apart(X, n) == expected
+
+
+@pytest.mark.parametrize(
+    ("n_inputs", "n", "overlap"),
+    [(120, 300, True), (120, 300, False), (120, 1300, True), (100, 300, True)],
+)
+def test_clusters_of_few_samples_of_many_inputs_overlap(n_inputs, n, overlap):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2 * n, n_inputs))
+    classes = np.tile([0, 1], n)
+    found = find_clusters(X, classes, 20, 30, seed=0, overlap=overlap)
+    assert all(len(set(classes[own])) == 1 for own in found)
+    if overlap and n_inputs > 100 and n < 1200:
+        assert [len(own) for own in found] == [SAMPLES_AROUND] * 40
+        assert len(np.unique(np.concatenate(found))) > n
+    else:
+        assert len(found) == 2 * min(20, n // 30)
+    again = find_clusters(X, classes, 20, 30, seed=0, overlap=overlap)
+    assert all(np.array_equal(*pair) for pair in zip(found, again, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("n_inputs", "n", "everything"), [(120, 400, 1), (60, 400, 0), (120, 1200, 0)]
+)
+def test_few_samples_of_many_inputs_are_all_fitted_in_the_end(monkeypatch, n_inputs, n, everything):
+    fits = []
+
+    def noted(states, X, settings, seed, classes, threads, memory, *, overlap):
+        fits.append((len(X), overlap))
+        return fit_exact_l1(states, X, settings, seed, classes, threads, memory, overlap=overlap)
+
+    monkeypatch.setattr(learner, "fit_exact_l1", noted)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, n_inputs)), np.arange(n) % 2
+    X[:, 0] += 3.0 * y
+    model = PREVALClassifier(order_matters=False, random_state=0)
+    for start in range(0, n, 100):
+        model.partial_fit(X[start : start + 100], y[start : start + 100], classes=[0, 1])
+    before = list(fits)
+    model.finish()
+    assert not any(overlap for _, overlap in before)
+    assert all(len_ < 0.93 * n for len_, _ in fits[: len(before) + 1])  # some are held out
+    assert fits[len(before) :] == [fits[len(before)]] + everything * [(n, True)]
+    assert model.models_[0].calibration.samples.sum() == n - fits[len(before)][0]
+
+
+def test_clusters_that_overlap_have_edges_that_explain_less(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, classes = rng.normal(size=(200, 120)), np.arange(200) % 2
+    states = fit_state_scaling(new_state(120, 0, seed=0).network, X, standardize=True)
+    edges = []
+    for share in (exact_l1.WHERE_THEY_OVERLAP, exact_l1.LEAST_SHARE_TIMES_SAMPLES):
+        monkeypatch.setattr(exact_l1, "WHERE_THEY_OVERLAP", share)
+        l1 = fit_exact_l1(states, X, PRESETS["default"], 0, classes, overlap=True)
+        assert l1.network is not None
+        edges.append(l1.network.n_edges / l1.n_clusters)
+    assert edges[0] > 1.2 * edges[1] > 0

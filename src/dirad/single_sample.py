@@ -69,7 +69,7 @@ def summation(sums: Sums, matrix: csr_array, before: NDArray, z: NDArray) -> Act
     some = z if sums.is_scaling else np.empty(len(weight))
 
     def multiply() -> None:
-        np.take(before, source, out=some, mode="clip")  # with "raise" it would make a copy
+        before.take(source, out=some, mode="clip")  # with "raise" it would make a copy
         np.multiply(some, weight, out=some)
 
     def scale() -> None:

@@ -97,7 +97,7 @@ def _sum_of_run(runs: NDArray) -> NDArray[np.float64]:
     The order in which np.sum adds depends on the number of samples.
     """
     if runs.shape[2] < FEW_SAMPLES:
-        return np.cumsum(runs, axis=1)[:, -1:]
+        return runs.cumsum(axis=1)[:, -1:]
     total = runs[:, :1].copy()
     for i in range(1, runs.shape[1]):
         total += runs[:, i : i + 1]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dirad.core.compilation import exact_kernel
 
-SIDE_BY_SIDE = 4  # sums that are computed together for a single sample: the kernel has four
+SIDE_BY_SIDE = 8  # sums that are computed together for a single sample: the kernel has eight
 
 
 class SquaredSums(NamedTuple):
@@ -96,16 +96,23 @@ def mean_squares_of_one(sums: BundledSums, values: NDArray, result: NDArray) -> 
 def _squares(values, begin, source, weight, bias, row, squares):
     """Write the square of each sum. A single sum would wait for each of its additions."""
     for bundle in range(len(begin) - 1):
-        z0 = z1 = z2 = z3 = 0.0
+        z0 = z1 = z2 = z3 = z4 = z5 = z6 = z7 = 0.0
         for e in range(begin[bundle], begin[bundle + 1], SIDE_BY_SIDE):
             z0 += weight[e] * values[source[e]]
             z1 += weight[e + 1] * values[source[e + 1]]
             z2 += weight[e + 2] * values[source[e + 2]]
             z3 += weight[e + 3] * values[source[e + 3]]
+            z4 += weight[e + 4] * values[source[e + 4]]
+            z5 += weight[e + 5] * values[source[e + 5]]
+            z6 += weight[e + 6] * values[source[e + 6]]
+            z7 += weight[e + 7] * values[source[e + 7]]
         i = bundle * SIDE_BY_SIDE
         z0, z1, z2, z3 = z0 + bias[i], z1 + bias[i + 1], z2 + bias[i + 2], z3 + bias[i + 3]
+        z4, z5, z6, z7 = z4 + bias[i + 4], z5 + bias[i + 5], z6 + bias[i + 6], z7 + bias[i + 7]
         squares[row[i]], squares[row[i + 1]] = z0 * z0, z1 * z1
         squares[row[i + 2]], squares[row[i + 3]] = z2 * z2, z3 * z3
+        squares[row[i + 4]], squares[row[i + 5]] = z4 * z4, z5 * z5
+        squares[row[i + 6]], squares[row[i + 7]] = z6 * z6, z7 * z7
 
 
 @exact_kernel

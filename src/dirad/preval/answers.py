@@ -92,6 +92,8 @@ def by_model(
     evaluated: Sequence[Evaluated], values: Sequence[NDArray], n: int
 ) -> NDArray[np.float64]:
     """Return what each model gives each of n samples: (models, n); infinite where it has none."""
+    if all(len(own) == n for own in values):
+        return np.array(values)
     result = np.full((len(evaluated), n), np.inf)
     for row, one, own in zip(result, evaluated, values, strict=True):
         row[one.rows] = own
@@ -102,8 +104,7 @@ def best_model(evaluated: Sequence[Evaluated], n: int) -> NDArray[np.int64]:
     """Return the model that knows each of n samples best: with the lowest score, the newest."""
     newest_first = evaluated[::-1]
     scores = by_model(newest_first, [one.scores.score for one in newest_first], n)
-    numbers = np.array([one.model.number for one in newest_first])
-    return numbers[scores.argmin(axis=0)]
+    return np.array([one.model.number for one in newest_first])[scores.argmin(axis=0)]
 
 
 def outputs(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dirad.core.network import Network
 from dirad.history import History
+from dirad.preval.l0 import MANY_INPUTS
 from dirad.preval.source_selection import FEW_INPUTS
 
 KMEANS_ITERATIONS = 10
@@ -19,30 +20,86 @@ KMEANS_ITERATIONS = 10
 # is 0.1 and more, of the features of a network some 0.05, as if their distribution were normal.
 LEAST_REMOVED = 0.07
 LEAST_MOVED = 0.005  # share of samples below which changes of cluster make no difference
+ENOUGH_SAMPLES = 80  # of a cluster, which the closest samples of its class join if it has fewer
+# Of many inputs and few samples, clusters are samples with those around them: so many in each, and
+# so many times as many clusters. They overlap, so that it costs nothing to have many.
+SAMPLES_AROUND, TIMES_AS_MANY = 60, 4
 
 
 def find_clusters(
-    X: NDArray, classes: NDArray[np.int64], most: int, min_samples: float, seed: int
-) -> NDArray[np.int64]:
-    """Return the cluster of each sample, numbered from 0; no cluster spans two classes.
+    X: NDArray,
+    classes: NDArray[np.int64],
+    most: int,
+    min_samples: float,
+    seed: int,
+    *,
+    overlap: bool = False,
+) -> list[NDArray[np.int64]]:
+    """Return the samples of each cluster; no cluster spans two classes, but clusters may overlap.
 
     A class has at most `most` clusters, and fewer where they would hold fewer than `min_samples`
     samples on average. Of many inputs it has one where clusters would leave most of their variance:
-    then the same predicts all of its samples, and is fitted best to all of them.
+    then the same predicts all of its samples, and is fitted best to all of them. With `overlap`,
+    few samples of many inputs have several times as many clusters as else.
     """
-    result = np.zeros(len(X), np.int64)
-    number = 0
+    result = []
     for label in np.unique(classes):
         members = np.flatnonzero(classes == label)
         wanted = min(most, int(len(members) / max(min_samples, 1)))
-        found = np.zeros(len(members), np.int64)
-        if wanted > 1 and np.ptp(X[members], axis=0).any():
-            assigned = k_means(X[members], wanted, np.random.default_rng(seed % 2**32))
-            if X.shape[1] <= FEW_INPUTS or are_apart(X[members], assigned, wanted):
-                found = np.unique(assigned, return_inverse=True)[1]  # a cluster may be left empty
-        result[members] = number + found
-        number += int(found.max()) + 1
+        few = overlap and X.shape[1] > MANY_INPUTS and len(members) < wanted * SAMPLES_AROUND
+        more = min(most, TIMES_AS_MANY * wanted) if few else 0
+        rng = np.random.default_rng(seed % 2**32)
+        result += [members[own] for own in _clusters_of_class(X[members], wanted, more, rng)]
     return result
+
+
+def _clusters_of_class(
+    X: NDArray, wanted: int, overlapping: int, rng: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Return the samples of each cluster of a class; so many overlap, or none (0)."""
+    everything = np.arange(len(X))
+    if wanted < 2 or not np.ptp(X, axis=0).any():
+        return [everything]
+    if overlapping and X.shape[1] <= FEW_INPUTS:
+        return around_samples(X, overlapping)
+    assigned = k_means(X, wanted, rng)
+    if X.shape[1] > FEW_INPUTS and not are_apart(X, assigned, wanted):
+        return [everything]
+    if overlapping:
+        return around_samples(X, overlapping)
+    return [enlarged(X, np.flatnonzero(assigned == label)) for label in np.unique(assigned)]
+
+
+def around_samples(X: NDArray, n: int) -> list[NDArray[np.int64]]:
+    """Return n clusters: samples that lie far apart, each with those closest to it."""
+    everything = np.arange(len(X))
+    return [closest(X, everything, center, SAMPLES_AROUND) for center in X[far_apart(X, n)]]
+
+
+def far_apart(X: NDArray, n: int) -> list[int]:
+    """Return n rows of X, the first the closest to the mean, each next the farthest from those."""
+    chosen = [int(((X - X.mean(axis=0)) ** 2).sum(axis=1).argmin())]
+    distance = np.full(len(X), np.inf)
+    while len(chosen) < n:
+        distance = np.minimum(distance, ((X - X[chosen[-1]]) ** 2).sum(axis=1))
+        chosen.append(int(distance.argmax()))
+    return chosen
+
+
+def enlarged(X: NDArray, own: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the samples of a cluster, joined by those closest to its mean where it has few.
+
+    Clusters that overlap predict better than clusters of few samples.
+    """
+    others = np.setdiff1d(np.arange(len(X)), own)
+    missing = max(ENOUGH_SAMPLES - len(own), 0)
+    return np.sort(np.concatenate([own, closest(X, others, X[own].mean(axis=0), missing)]))
+
+
+def closest(X: NDArray, rows: NDArray[np.int64], center: NDArray, most: int) -> NDArray[np.int64]:
+    """Return those of some rows of X that are closest to a center, in their order."""
+    distance = ((X[rows] - center) ** 2).sum(axis=1)
+    return np.sort(rows[np.argsort(distance, kind="stable")[:most]])
 
 
 def are_apart(X: NDArray, assigned: NDArray[np.int64], n: int) -> bool:

@@ -14,7 +14,7 @@ from dirad.core.blas import one_blas_thread
 from dirad.core.compose import compose_gated
 from dirad.core.sparse_regression import Covariance, forward_regression
 from dirad.engine import current
-from dirad.preval.clusters import Clusters, find_clusters
+from dirad.preval.clusters import SAMPLES_AROUND, Clusters, find_clusters
 from dirad.preval.connectivity import allowed_sources, is_output
 from dirad.preval.predictor import L0States, Predictor
 from dirad.preval.settings import Settings
@@ -23,19 +23,19 @@ from dirad.preval.source_selection import forbid_neighbours
 # Samples of a cluster for which the ridge is doubled, times the root of the number of inputs: the
 # more inputs, the less certain their covariances are.
 RIDGE_DOUBLING_SAMPLES = 8.5
-ENOUGH_SAMPLES = 80  # of a cluster, which is fitted with its closest neighbours where it has fewer
 MIN_STATE_STD = 1e-3  # of a state: below, its mean predicts it well enough
-MAX_CLUSTER_EDGES = 6400  # of many inputs, each is predicted by fewer
-# An edge must explain this share of what is left of its target's variance; of few samples, more.
-LEAST_SHARE, LEAST_SHARE_TIMES_SAMPLES = 0.006, 1.0
+MAX_CLUSTER_EDGES = 9600  # of many inputs, each is predicted by fewer
+# An edge must explain this share of what is left of its target's variance; of few samples, more,
+# but less so of clusters that overlap: their ridge is high, and many of them answer together.
+LEAST_SHARE, LEAST_SHARE_TIMES_SAMPLES, WHERE_THEY_OVERLAP = 0.006, 1.0, 0.5
 
 
 class SharedData(NamedTuple):
     """What all clusters are fitted with."""
 
     states: NDArray[np.float64]  # (samples, states)
-    assigned: NDArray[np.int64]  # (samples,) cluster of each sample
-    classes: NDArray[np.int64]  # (samples,)
+    clusters: list[NDArray[np.int64]]  # the samples of each
+    overlap: bool  # are they samples with those around them?
     targets: NDArray[np.int64]  # columns of the states that are predicted: inputs come first
     allowed: NDArray[np.bool_]  # (targets, states) which states may predict which target
     n_inputs: int
@@ -50,11 +50,13 @@ def fit_exact_l1(
     classes: NDArray[np.int64],
     threads: int = 1,
     memory: float = 1.0,
+    *,
+    overlap: bool = False,
 ) -> Predictor:
     """Return the L1 of a finished L0, fitted to X, inputs as L0 sees them, and their classes.
 
     So many samples as `memory` says are worth an independent one: the fewer these are, the fewer
-    clusters there are.
+    clusters there are. Where they are few, clusters may `overlap`: see `find_clusters`.
     """
     network = states.network
     targets = np.flatnonzero(~is_output(network, states.nodes))
@@ -63,14 +65,13 @@ def fit_exact_l1(
         values = states.of(X)
         inputs = values[:, : network.n_inputs]
         least = settings.mode_samples * memory
-        assigned = find_clusters(inputs, classes, settings.modes, least, seed)
-        n_clusters = int(assigned.max()) + 1
+        clusters = find_clusters(inputs, classes, settings.modes, least, seed, overlap=overlap)
         allowed = _allowed(states, targets, settings.connectivity)
-        shared = SharedData(values, assigned, classes, targets, allowed, network.n_inputs, settings)
-        parts = current().spread(fit_clusters, shared, range(n_clusters), threads)
+        around = overlap and all(len(own) == SAMPLES_AROUND for own in clusters)
+        shared = SharedData(values, clusters, around, targets, allowed, network.n_inputs, settings)
+        parts = current().spread(fit_clusters, shared, range(len(clusters)), threads)
     bias, sources, weights = (np.array(column) for column in zip(*parts, strict=True))
-    cluster_class = np.zeros(n_clusters, np.int64)
-    cluster_class[assigned] = classes
+    cluster_class = np.array([classes[own[0]] for own in clusters])
     composed = compose_gated(bias, sources, weights, states.n)
     return Predictor(states, targets, composed, Clusters(cluster_class))
 
@@ -86,7 +87,7 @@ def _fit_cluster(
     shared: SharedData, cluster: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
     settings, targets = shared.settings, shared.targets
-    covariance = Covariance(shared.states[samples_for(shared, cluster)])
+    covariance = Covariance(shared.states[shared.clusters[cluster]])
     n, mean = covariance.n, covariance.mean
     varied = covariance.variance >= MIN_STATE_STD**2
     allowed = shared.allowed & varied & varied[targets][:, None]
@@ -94,28 +95,11 @@ def _fit_cluster(
     doubling = RIDGE_DOUBLING_SAMPLES * np.sqrt(shared.n_inputs)
     ridge = settings.ridge * (1.0 + (doubling / n) ** 2)
     most = min(settings.l1.max_edges, max(MAX_CLUSTER_EDGES // max(shared.n_inputs, 1), 1))
-    least = max(LEAST_SHARE, LEAST_SHARE_TIMES_SAMPLES / n)
+    times = WHERE_THEY_OVERLAP if shared.overlap else LEAST_SHARE_TIMES_SAMPLES
+    least = max(LEAST_SHARE, times / n)
     sources, weights = forward_regression(covariance, targets, allowed, most, ridge, least)
     bias = mean[targets] - (weights * mean[sources]).sum(axis=1)
     return bias, sources, weights
-
-
-def samples_for(shared: SharedData, cluster: int) -> NDArray[np.int64]:
-    """Return the samples that a cluster is fitted to.
-
-    Where it has few of its own, the samples of its class that are closest to its mean join them:
-    many clusters that overlap predict better than few that do not.
-    """
-    own = np.flatnonzero(shared.assigned == cluster)
-    if len(own) >= ENOUGH_SAMPLES:
-        return own
-    others = np.flatnonzero(
-        (shared.classes == shared.classes[own[0]]) & (shared.assigned != cluster)
-    )
-    inputs = shared.states[:, : shared.n_inputs]
-    distance = ((inputs[others] - inputs[own].mean(axis=0)) ** 2).sum(axis=1)
-    closest = np.argsort(distance, kind="stable")[: ENOUGH_SAMPLES - len(own)]
-    return np.sort(np.concatenate([own, others[closest]]))
 
 
 def _allowed(states: L0States, targets: NDArray[np.int64], connectivity: str) -> NDArray[np.bool_]:

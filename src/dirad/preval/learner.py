@@ -21,7 +21,7 @@ from dirad.preval.dependence import autocorrelation_time, trend_time, without_cl
 from dirad.preval.exact_l1 import fit_exact_l1
 from dirad.preval.expert import GROWING_L0, Evaluator, Expert, Scores, model_text
 from dirad.preval.input_units import CommonInputUnits, InputScaling, fit_scaling
-from dirad.preval.l0 import L0Training, new_l0
+from dirad.preval.l0 import MANY_INPUTS, L0Training, new_l0
 from dirad.preval.linear_predictor import LinearInputPredictor
 from dirad.preval.posterior import ClassNLL, fit_evidence_weights, l0_class_nll
 from dirad.preval.predictor import Predictor, fit_state_scaling
@@ -158,7 +158,22 @@ class Learner:
             self._restart_l0()
         while not self._l0_done:
             self._advance_l0(STEPS_AT_ONCE)
-        return self._expert(threads)
+        return self._expert(threads, last=True)
+
+    def fitted_to_all(self, expert: Expert, threads: int = 1) -> Expert:
+        """Return the expert that this became, with L1 fitted to the held-out samples as well.
+
+        Only where samples are few, and inputs are many: else a tenth more makes no difference. What
+        was found on the samples while they were held out stays. Samples to come are at most less
+        unusual than it says.
+        """
+        few = len(self.buffer) <= FEW_SAMPLES and self.buffer.X.shape[1] > MANY_INPUTS
+        independent = expert.calibration.memory.independent
+        if expert.l1 is None or not (few and independent and self.buffer.held_out.any()):
+            return expert
+        everything = np.ones(len(self.buffer), bool)
+        predictor = self._fitted_predictor(expert.network, threads, 1.0, everything, overlap=True)
+        return replace(expert, evaluator=replace(expert.evaluator, predictor=predictor))
 
     def note_moments(self, expert: Expert) -> None:
         """Keep the moments of the samples to which the interim expert was fitted."""
@@ -228,13 +243,15 @@ class Learner:
             return []
         return [*self.base.l1.states.earlier, self.base.l1]
 
-    def _expert(self, threads: int) -> Expert:
+    def _expert(self, threads: int, *, last: bool = False) -> Expert:
         """Return an expert of the samples at hand, calibrated on those that are held out.
+
+        The last one of all may have clusters that overlap, which take longer to fit.
 
         When their order is first seen to matter, stretches are held out instead of single samples,
         and L0 is trained again on the others.
         """
-        expert = self._fitted_expert(threads)
+        expert = self._fitted_expert(threads, last)
         memory = expert.calibration.memory
         if memory.independent:
             return expert
@@ -247,9 +264,9 @@ class Learner:
             if left <= 0 and not stable:
                 break
             self._advance_l0(STEPS_AT_ONCE if stable else left)
-        return self._fitted_expert(threads)
+        return self._fitted_expert(threads, last)
 
-    def _fitted_expert(self, threads: int) -> Expert:
+    def _fitted_expert(self, threads: int, last: bool) -> Expert:
         """Return an expert of the samples that are not held out, calibrated on those that are."""
         if not self.l0.classes:
             self._fit_scaling()  # without labels, training L0 has not done it
@@ -257,7 +274,8 @@ class Learner:
         centred = without_class_means(self.buffer.X, class_codes(self.buffer.y))
         ordered = self.settings.order_matters != "no"
         memory = autocorrelation_time(centred) if ordered else 1.0
-        predictor = self._fitted_predictor(network, threads, memory)
+        fitted = ~self.buffer.held_out
+        predictor = self._fitted_predictor(network, threads, memory, fitted, overlap=last)
         held_out = self.buffer.X[self.buffer.calibration_mask]
         evaluator = self._evaluator(network, predictor)
         if isinstance(predictor, Predictor):
@@ -312,9 +330,16 @@ class Learner:
         mean = calibration.normal_scores(scores.log_error, scores.group).mean()
         return min(float(mean), 0.0)
 
-    def _fitted_predictor(self, network: Network, threads: int, memory: float) -> AnyPredictor:
-        """Return L1, or the ridge regression or mean that takes its place in an ablation."""
-        fitted = ~self.buffer.held_out
+    def _fitted_predictor(
+        self,
+        network: Network,
+        threads: int,
+        memory: float,
+        fitted: NDArray[np.bool_],
+        *,
+        overlap: bool,
+    ) -> AnyPredictor:
+        """Return L1 of some samples, or what takes its place in an ablation: regression, mean."""
         X, y = self.buffer.X[fitted], class_codes(self.buffer.y[fitted])
         if self.settings.prediction != "sparse":
             ridge = float("inf") if self.settings.prediction == "mean" else self.settings.ridge
@@ -333,7 +358,9 @@ class Learner:
             y = np.where(unlabelled, self._labels(X), y)
         # A few samples of another class may be stray ones.
         own = np.isin(y, frequent(y, enough=MIN_CLASS_SAMPLES))
-        return fit_exact_l1(states, scaled[own], self.settings, self.seed, y[own], threads, memory)
+        return fit_exact_l1(
+            states, scaled[own], self.settings, self.seed, y[own], threads, memory, overlap=overlap
+        )
 
     def _evidence_weights(self, nll: ClassNLL) -> tuple[float, float]:
         """Return the weights that make probabilities as high as answers are right.

@@ -347,6 +347,9 @@ class System:
     def _complete(self, model: Learner) -> None:
         """Finish the training of a model with the samples at hand."""
         self._replace_by(model, model.finish(self.threads))
+        for i, one in enumerate(self.models):
+            if isinstance(one, Expert) and one.number == model.number:
+                self.models[i] = model.fitted_to_all(one, self.threads)
 
     def finish(self, X: NDArray, y: NDArray, weight: NDArray | None = None) -> None:
         """Finish the training of all models now; X and y are the rest of the stream, if any."""
@@ -437,8 +440,10 @@ class System:
     def discriminants(self) -> Discriminants | None:
         """The linear discriminants of all classes, where they take part in answers."""
         choice = None if self.pooled is None else self.pooled.choice
+        if self.pooled is None or choice is None:
+            return None
         moments = tuple(m.moments for m in self.calibrated if m.moments is not None)
-        if self.pooled is None or choice is None or len(moments) < len(self.calibrated):
+        if len(moments) < len(self.calibrated):
             return None
         known = self._discriminants
         if known is None or known.moments != moments or known.choice != choice:
