@@ -12,6 +12,7 @@ from dirad import PREVALClassifier
 from dirad.export import to_python
 from dirad.preval.class_moments import ClassMoments, class_moments
 from dirad.preval.clusters import find_clusters
+from dirad.preval.input_units import CommonInputUnits
 from dirad.preval.pooled import (
     ANSWERS,
     CANDIDATES,
@@ -60,6 +61,13 @@ def with_and_without():
     return learned(), learned(pooled=False)
 
 
+def as_they_are():
+    """Return units in which inputs are what they are."""
+    units = CommonInputUnits()
+    units.set_once(np.ones(N_INPUTS))
+    return units
+
+
 def system_of(model):
     return model._stream.system
 
@@ -72,11 +80,17 @@ def test_features_that_vary_alike_are_told_apart_better(with_and_without):
     assert model.score(X, y) > without.score(X, y) + 0.03
 
 
-def test_what_is_pooled_is_the_scatter_of_all_fitted_samples(with_and_without):
+def test_what_is_pooled_is_the_scatter_of_all_samples(with_and_without):
+    """Those that were held out count too, after what is pooled was tested on them."""
     (model, _, _), _ = with_and_without
     system = system_of(model)
     pooled = system.pooled
-    assert pooled.n + 2 * N_TASKS == sum(one.moments.n_fitted for one in system.models)
+    assert pooled.n + 2 * N_TASKS == len(features()[0])
+    X, y, _, _ = features()
+    means = np.concatenate([one.moments.means for one in system.models])
+    expected = np.array([X[y == label].mean(axis=0) for label in np.unique(y)]) / system.units.unit
+    by_first_input = [one[one[:, 0].argsort()] for one in (means, expected)]
+    assert by_first_input[0] == pytest.approx(by_first_input[1])
     assert all(one.moments.scatter is None for one in system.models)
     assert pooled.n_tested >= ENOUGH_TESTED
     kept = sum(one.n_parameters for one in system.models)
@@ -90,6 +104,54 @@ def test_a_model_never_changes(with_and_without):
         assert np.array_equal(one.evaluate(X).log_error, other.evaluate(X).log_error)
 
 
+def test_the_model_of_the_most_probable_class_answers(with_and_without):
+    """Two classes of one model that are half as probable each do not outweigh it."""
+    (model, X, _), _ = with_and_without
+    system = system_of(model)
+    found, linear = system.answer(X), system.discriminants
+    for_class = np.full((len(X), system.n_classes), -np.inf)
+    for at, one in enumerate(system.evaluate(X)):
+        own = slice(2 * at, 2 * at + 2)
+        logs = -linear.choice.weight * linear.of(X)[:, own]
+        logs += linear.choice.answers * np.log(np.maximum(one.scores.outputs, 1e-12))
+        logs -= linear.choice.exponent * np.log(one.scores.score)[:, None]
+        for_class[:, list(one.model.classes)] = logs
+    assert np.array_equal(found.outputs.argmax(axis=1), for_class.argmax(axis=1))
+
+
+def skewed_features():
+    """Return features of rectified units: of many samples 0, and else far from symmetric."""
+    X, y, X_test, y_test = features()
+    return np.maximum(X + 1.0, 0.0) ** 2, y, np.maximum(X_test + 1.0, 0.0) ** 2, y_test
+
+
+def test_of_skewed_inputs_the_root_is_taken():
+    X, y, X_test, y_test = skewed_features()
+    X, X_test = np.hstack([X, -X[:, :1]]), np.hstack([X_test, -X_test[:, :1]])
+    units, plain = CommonInputUnits(), CommonInputUnits()
+    units.fit_once(X[:200])
+    plain.set_once(units.unit)
+    with np.errstate(invalid="ignore"):
+        expected = np.where(X >= 0, np.sqrt(X / units.unit), X / units.unit)
+    assert np.array_equal(units.symmetric(X), expected)  # the last input is negative
+    assert np.array_equal(units.symmetric(-X)[:, :5], -expected[:, :5])
+    right = []
+    for one in (units, plain):
+        moments = class_moments(one.symmetric(X), y, range(2 * N_TASKS), np.unique(y))
+        pooled = new_pooled(X.shape[1], PRESETS["default"])
+        found = linear_discriminants(pooled, [moments], one, Choice(0.1, 1.0, 1.0)).of(X_test)
+        right.append(np.mean(found.argmin(axis=1) == y_test))
+    assert right[0] > right[1] + 0.02
+
+
+def test_symmetric_inputs_and_few_inputs_are_left_as_they_are():
+    rng = np.random.default_rng(0)
+    for X in (rng.normal(size=(300, 210)), rng.exponential(size=(300, 200))):
+        units = CommonInputUnits()
+        units.fit_once(X)
+        assert np.array_equal(units.symmetric(X), X / units.unit)
+
+
 def test_discriminants_are_those_of_scikit_learn():
     X, y, X_test, _ = features()
     moments = [
@@ -100,7 +162,7 @@ def test_discriminants_are_those_of_scikit_learn():
     for one in moments:
         pooled = pooled.plus(one)
     kept = [ClassMoments(one.n_fitted, one.n, one.means) for one in moments]
-    found = linear_discriminants(pooled, kept, np.ones(N_INPUTS), Choice(1e-9, 1.0, 1.0)).of(X_test)
+    found = linear_discriminants(pooled, kept, as_they_are(), Choice(1e-9, 1.0, 1.0)).of(X_test)
     theirs = LinearDiscriminantAnalysis(solver="lsqr").fit(X, y)
     shift = found + theirs.decision_function(X_test) * (pooled.n / len(X))
     assert np.ptp(shift, axis=1) == pytest.approx(0.0, abs=1e-3)
@@ -111,12 +173,12 @@ def test_the_scatter_of_a_model_in_training_counts():
     first = class_moments(X[y < 2], y[y < 2], [0, 1], np.arange(2))
     second = class_moments(X[y == 2], y[y == 2], [2], np.arange(3))
     pooled, choice = new_pooled(N_INPUTS, PRESETS["default"]), Choice(0.1, 1.0, 1.0)
-    unit = np.ones(N_INPUTS)
-    apart = linear_discriminants(pooled, [first, second], unit, choice)
+    units = as_they_are()
+    apart = linear_discriminants(pooled, [first, second], units, choice)
     both = linear_discriminants(
         pooled.plus(first).plus(second),
         [ClassMoments(one.n_fitted, one.n, one.means) for one in (first, second)],
-        unit,
+        units,
         choice,
     )
     assert np.allclose(apart.slopes, both.slopes)

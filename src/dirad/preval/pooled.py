@@ -22,12 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.special import log_softmax, logsumexp, softmax
+from scipy.special import log_softmax, softmax
 
 from dirad.core.blas import one_blas_thread
 from dirad.immutable import shared
 from dirad.preval.answers import Evaluated
 from dirad.preval.class_moments import ClassMoments
+from dirad.preval.input_units import CommonInputUnits
 from dirad.preval.settings import Settings
 from dirad.preval.source_selection import FEW_INPUTS
 from dirad.preval.targets import CLASSES
@@ -139,28 +140,25 @@ class Discriminants(NamedTuple):
 
     moments: tuple[ClassMoments, ...]  # of these models
     choice: Choice
-    unit: NDArray[np.float64]  # of each input
+    units: CommonInputUnits
     slopes: NDArray[np.float64]  # (inputs, classes of all models)
     constants: NDArray[np.float64]  # (classes,)
 
     def of(self, X: NDArray) -> NDArray[np.float64]:
         """Return −ln of the likelihood of each class, but for what all have in common."""
-        return self.constants - (X / self.unit) @ self.slopes
+        return self.constants - self.units.symmetric(X) @ self.slopes
 
     def applied(self, evaluated: Sequence[Evaluated], X: NDArray) -> list[Evaluated]:
         """Return the scores of the same models with this evidence in them."""
         ends = np.cumsum([0, *(len(one.means) for one in self.moments)])
+        linear = self.choice.weight * self.of(X)
         result = []
         for first, end, one in zip(ends[:-1], ends[1:], evaluated, strict=True):
-            own = self._replace(
-                slopes=self.slopes[:, first:end], constants=self.constants[first:end]
-            )
             scores = one.scores
-            found = self.choice.weight * own.of(X if len(one.rows) == len(X) else X[one.rows])
+            found = linear[one.rows, first:end]
             found -= self.choice.answers * np.log(np.maximum(scores.outputs, TINY))
-            score = self.choice.exponent * np.log(scores.score) - np.asarray(
-                logsumexp(-found, axis=1)
-            )
+            # The model of the most probable class answers.
+            score = self.choice.exponent * np.log(scores.score) + found.min(axis=1)
             label = np.array(one.model.classes)[found.argmin(axis=1)]
             changed = scores._replace(score=score, outputs=softmax(-found, axis=1), label=label)
             result.append(one._replace(scores=changed))
@@ -170,7 +168,7 @@ class Discriminants(NamedTuple):
 def linear_discriminants(
     pooled: Pooled,
     moments: Sequence[ClassMoments],
-    unit: NDArray,
+    units: CommonInputUnits,
     choice: Choice,
 ) -> Discriminants:
     """Return the discriminants of some models; the scatter of those in training is added."""
@@ -185,13 +183,13 @@ def linear_discriminants(
     with one_blas_thread():
         slopes = cho_solve(cho_factor(covariance, lower=True, overwrite_a=True), means.T)
     constants = 0.5 * np.sum(means.T * slopes, axis=0)
-    return Discriminants(tuple(moments), choice, unit, slopes, constants)
+    return Discriminants(tuple(moments), choice, units, slopes, constants)
 
 
 def test_on_held_out(
     pooled: Pooled,
     moments: Sequence[ClassMoments],
-    unit: NDArray,
+    units: CommonInputUnits,
     evaluated: Sequence[Evaluated],
     X: NDArray,
     right: NDArray[np.int64],
@@ -210,7 +208,7 @@ def test_on_held_out(
     losses = np.empty_like(pooled.losses)
     for i, ridge in enumerate(RIDGES):
         with one_blas_thread():
-            linear = linear_discriminants(pooled, moments, unit, Choice(ridge, 1.0, 1.0)).of(X)
+            linear = linear_discriminants(pooled, moments, units, Choice(ridge, 1.0, 1.0)).of(X)
         wrong.append(np.count_nonzero(linear.argmin(axis=1) != right))
         for j, weight in enumerate(WEIGHTS):
             for k, exponent in enumerate(EXPONENTS):

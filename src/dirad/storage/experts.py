@@ -50,7 +50,12 @@ SETTINGS = Shared(
         options_of(Settings, CHOICES, dict.fromkeys(("l0", "l1"), PARAMS)),
     )
 )
-UNITS = Shared(Object(without_init(CommonInputUnits), {"_unit": Maybe(Array(REAL, "inputs"))}))
+UNITS = Shared(
+    Object(
+        without_init(CommonInputUnits),
+        {"_unit": Maybe(Array(REAL, "inputs")), "_rooted": Maybe(Array(np.bool_, "inputs"))},
+    )
+)
 SCALING = Object(
     InputScaling,
     {"offset": Array(REAL, "inputs"), "spread": Array(REAL, "inputs")},
