@@ -33,10 +33,12 @@ from dirad.preval.settings import Settings
 from dirad.preval.source_selection import FEW_INPUTS
 from dirad.preval.targets import CLASSES
 
-# Candidates: what is added to each variance, as a share of the mean variance; the weight of the
-# discriminants; the power of L1's errors; and the weight of a model's own answers.
-RIDGES = (0.01, 0.03, 0.1, 0.3)
-WEIGHTS = (0.0, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
+# Candidates: what is added to each variance, as a share of the mean variance, for as many samples
+# as inputs (of more samples less, as covariances are more certain: so what is best of few tasks
+# is best of many); the weight of the discriminants; the power of L1's errors; and the weight of a
+# model's own answers.
+RIDGES = (0.1, 0.3, 1.0, 3.0)
+WEIGHTS = (0.0, *(2.0 ** (-power / 2) for power in range(10, -1, -1)))  # 1/32 to 1
 EXPONENTS = (1.0, 2.0, 4.0, 8.0, 16.0)
 ANSWERS = (0.25, 0.5, 1.0)
 CANDIDATES = len(RIDGES), len(WEIGHTS), len(EXPONENTS), len(ANSWERS)
@@ -179,7 +181,8 @@ def linear_discriminants(
     means = np.concatenate([one.means for one in moments])
     covariance = pooled.scatter / max(pooled.n, 1.0)
     variance = float(np.trace(covariance)) / len(covariance)
-    covariance[np.diag_indices_from(covariance)] += choice.ridge * variance or 1.0
+    added = choice.ridge * variance * len(covariance) / max(pooled.n, 1.0)
+    covariance[np.diag_indices_from(covariance)] += added or 1.0
     with one_blas_thread():
         slopes = cho_solve(cho_factor(covariance, lower=True, overwrite_a=True), means.T)
     constants = 0.5 * np.sum(means.T * slopes, axis=0)
