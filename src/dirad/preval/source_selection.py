@@ -22,8 +22,8 @@ def forbid_neighbours(
 
     The neighbours are the inputs most correlated with it: a share `near` of the inputs beyond
     FEW_INPUTS, and at most half of those whose correlation exceeds the expected maximum of
-    uncorrelated variables. Where most inputs are correlated with no other as neighbours are, all may
-    predict one another. The first `n_inputs` states are the inputs.
+    uncorrelated variables. Where most inputs are correlated with no other as neighbours are, all
+    may predict one another. The first `n_inputs` states are the inputs.
     """
     most = int(near * max(n_inputs - FEW_INPUTS, 0))
     by_chance = np.sqrt(2.0 * np.log(max(n_inputs, 1)) / covariance.n)
