@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 import dirad
 from dirad import PREVALClassifier
 from dirad.export import to_python
+from dirad.preval.answers import Evaluated
 from dirad.preval.class_moments import ClassMoments, class_moments
 from dirad.preval.clusters import find_clusters
+from dirad.preval.expert import Scores
 from dirad.preval.input_units import CommonInputUnits
 from dirad.preval.pooled import (
     ANSWERS,
@@ -21,11 +24,14 @@ from dirad.preval.pooled import (
     RIDGES,
     WEIGHTS,
     Choice,
+    Discriminants,
     Pooled,
     linear_discriminants,
     new_pooled,
 )
 from dirad.preval.settings import PRESETS
+from dirad.storage.errors import ModelError
+from dirad.storage.experts import check_units
 
 N_INPUTS, PER_CLASS, N_TASKS = 220, 150, 4
 
@@ -104,19 +110,26 @@ def test_a_model_never_changes(with_and_without):
         assert np.array_equal(one.evaluate(X).log_error, other.evaluate(X).log_error)
 
 
-def test_the_model_of_the_most_probable_class_answers(with_and_without):
-    """Two classes of one model that are half as probable each do not outweigh it."""
-    (model, X, _), _ = with_and_without
-    system = system_of(model)
-    found, linear = system.answer(X), system.discriminants
-    for_class = np.full((len(X), system.n_classes), -np.inf)
-    for at, one in enumerate(system.evaluate(X)):
-        own = slice(2 * at, 2 * at + 2)
-        logs = -linear.choice.weight * linear.of(X)[:, own]
-        logs += linear.choice.answers * np.log(np.maximum(one.scores.outputs, 1e-12))
-        logs -= linear.choice.exponent * np.log(one.scores.score)[:, None]
-        for_class[:, list(one.model.classes)] = logs
-    assert np.array_equal(found.outputs.argmax(axis=1), for_class.argmax(axis=1))
+def test_the_model_of_the_most_probable_class_answers():
+    """Two classes of one model that are less probable each do not outweigh it together."""
+    likelihoods = np.array([1.0, 1.0, 0.8])  # −ln
+    models = [SimpleNamespace(classes=(0, 1)), SimpleNamespace(classes=(2,))]
+    moments = [ClassMoments(9, 9.0, np.zeros((len(one.classes), N_INPUTS))) for one in models]
+    linear = Discriminants(
+        tuple(moments),
+        Choice(0.1, 1.0, 1.0, answers=0.0),
+        as_they_are(),
+        np.zeros((N_INPUTS, 3)),
+        likelihoods,
+    )
+    X = np.zeros((1, N_INPUTS))
+    evaluated = [
+        Evaluated(one, np.zeros(1, int), Scores(*np.ones((4, 1)), np.ones((1, len(one.classes)))))
+        for one in models
+    ]
+    found = linear.applied(evaluated, X)
+    assert [one.scores.score[0] for one in found] == [1.0, 0.8]
+    assert [one.scores.label[0] for one in found] == [0, 2]
 
 
 def skewed_features():
@@ -146,7 +159,11 @@ def test_of_skewed_inputs_the_root_is_taken():
 
 def test_symmetric_inputs_and_few_inputs_are_left_as_they_are():
     rng = np.random.default_rng(0)
-    for X in (rng.normal(size=(300, 210)), rng.exponential(size=(300, 200))):
+    for X in (
+        rng.normal(size=(300, 210)),
+        rng.uniform(size=(300, 210)),
+        rng.exponential(size=(300, 200)),
+    ):
         units = CommonInputUnits()
         units.fit_once(X)
         assert np.array_equal(units.symmetric(X), X / units.unit)
@@ -287,3 +304,10 @@ def test_it_is_not_exported(with_and_without):
     with pytest.raises(ValueError, match="learn with pooled=False"):
         to_python(model)
     assert "def " in to_python(without)
+
+
+def test_roots_of_other_inputs_are_no_units():
+    units = as_they_are()
+    units._rooted = np.ones(N_INPUTS + 1, bool)
+    with pytest.raises(ModelError, match="roots are taken of other inputs"):
+        check_units(units)
