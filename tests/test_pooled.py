@@ -13,6 +13,7 @@ from sklearn.linear_model import Ridge
 import dirad
 from dirad import PREVALClassifier
 from dirad.export import to_python
+from dirad.preval import pooled as pooled_evidence
 from dirad.preval.answers import Evaluated
 from dirad.preval.class_moments import ClassMoments, class_moments
 from dirad.preval.clusters import find_clusters
@@ -23,7 +24,6 @@ from dirad.preval.pooled import (
     CANDIDATES,
     ENOUGH_TESTED,
     EXPONENTS,
-    REGRESSIONS,
     RIDGES,
     WEIGHTS,
     Choice,
@@ -172,7 +172,8 @@ def test_symmetric_inputs_and_few_inputs_are_left_as_they_are():
         assert np.array_equal(units.symmetric(X), X / units.unit)
 
 
-def test_discriminants_are_those_of_scikit_learn():
+def test_discriminants_are_those_of_scikit_learn(monkeypatch):
+    monkeypatch.setattr(pooled_evidence, "REGRESSION", 0.0)
     X, y, X_test, _ = features()
     moments = [
         class_moments(X[y // 2 == task], y[y // 2 == task], [2 * task, 2 * task + 1], np.unique(y))
@@ -188,17 +189,20 @@ def test_discriminants_are_those_of_scikit_learn():
     assert np.ptp(shift, axis=1) == pytest.approx(0.0, abs=1e-3)
 
 
-def test_regression_is_that_of_scikit_learn():
+def test_regression_is_that_of_scikit_learn(monkeypatch):
     """Of classes of equal size, with the ridge that is added to the covariance."""
     X, y, X_test, _ = features()
     units, k = as_they_are(), 2 * N_TASKS
     moments = class_moments(X, y, range(k), np.unique(y))
     pooled = replace(new_pooled(N_INPUTS, PRESETS["default"]).plus(moments), n=float(len(X)))
-    choice = Choice(0.3, 0.0, 1.0, regression=2.0)
-    found = linear_discriminants(pooled, [replace(moments, scatter=None)], units, choice).of(X_test)
+    found = []
+    for weight in (0.0, 2.0):
+        monkeypatch.setattr(pooled_evidence, "REGRESSION", weight)
+        kept = [replace(moments, scatter=None)]
+        found.append(linear_discriminants(pooled, kept, units, Choice(0.3, 1.0, 1.0)).of(X_test))
     penalty = 0.3 * np.trace(pooled.scatter) / len(X)
     theirs = Ridge(alpha=penalty).fit(X, np.eye(k)[y]).predict(X_test)
-    assert -found / 2.0 == pytest.approx(theirs - 1 / k, abs=1e-9)
+    assert (found[0] - found[1]) / 2.0 == pytest.approx(theirs - 1 / k, abs=1e-9)
 
 
 def test_the_scatter_of_a_model_in_training_counts():
@@ -228,15 +232,13 @@ def test_a_rare_class_has_the_mean_of_all():
 def with_results(n_tested, gain, own_errors, l1_errors):
     """Return what is pooled after a test with these results."""
     losses = np.full(CANDIDATES, 100.0)
-    losses[1, 3, 2, 0, 2] -= gain
+    losses[1, 3, 2, 0] -= gain
     errors = np.array([l1_errors, *[own_errors] * len(RIDGES)], float)
     return Pooled(np.eye(3), losses, errors, 10.0, n_tested)
 
 
 def test_it_counts_only_where_it_helps():
-    assert with_results(500, 10, 20, 30).choice == (
-        RIDGES[1], WEIGHTS[3], EXPONENTS[2], ANSWERS[0], REGRESSIONS[2],
-    )  # fmt: skip
+    assert with_results(500, 10, 20, 30).choice == (RIDGES[1], WEIGHTS[3], EXPONENTS[2], ANSWERS[0])
     assert with_results(50, 10, 20, 30).choice is None  # too few samples
     assert with_results(500, 1, 20, 30).choice is None  # too little gain
     assert with_results(500, 10, 31, 30).choice is None  # L1 errs less often

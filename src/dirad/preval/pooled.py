@@ -37,14 +37,16 @@ from dirad.preval.targets import CLASSES
 
 # Candidates: what is added to each variance, as a share of the mean variance, for as many samples
 # as inputs (of more samples less, as covariances are more certain: so what is best of few tasks
-# is best of many); the weight of the discriminants; the power of L1's errors; the weight of a
-# model's own answers; and the weight of the regression.
+# is best of many); the weight of discriminants and regression; the power of L1's errors; and the
+# weight of a model's own answers.
 RIDGES = (0.1, 0.3, 1.0, 3.0)
 WEIGHTS = (0.0, *(2.0 ** (-power / 2) for power in range(10, -1, -1)))  # 1/32 to 1
 EXPONENTS = (1.0, 2.0, 4.0, 8.0, 16.0)
 ANSWERS = (0.25, 0.5, 1.0)
-REGRESSIONS = (0.0, 2.0, 5.0, 10.0)
-CANDIDATES = len(RIDGES), len(WEIGHTS), len(EXPONENTS), len(ANSWERS), len(REGRESSIONS)
+CANDIDATES = len(RIDGES), len(WEIGHTS), len(EXPONENTS), len(ANSWERS)
+# Weight of the regression, whose values are near 1 and 0, beside discriminants, which are ln of
+# likelihoods. Not a candidate: of few classes, as tests begin with, it helps less than of many.
+REGRESSION = 80.0
 LEAST_GAIN = 0.02  # share of the loss by which discriminants must lower it
 ENOUGH_TESTED = 100  # held-out samples, before which they do not count
 GIVE_UP = 1.0  # standard errors by which they err more often to be given up
@@ -57,10 +59,9 @@ class Choice(NamedTuple):
     """How much counts what."""
 
     ridge: float
-    weight: float  # of the discriminants
+    weight: float  # of discriminants and regression
     exponent: float  # of L1's errors
     answers: float = 1.0  # the weight of what the models answer by themselves
-    regression: float = 0.0  # of the least squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ class Pooled:
     scatter: NDArray[np.float64] | None  # (inputs, inputs); None: no model is finished
     losses: NDArray[
         np.float64
-    ]  # (ridges, weights, exponents, answers, regressions) summed over held-out samples
+    ]  # (ridges, weights, exponents, answers) summed over held-out samples
     errors: NDArray[np.float64]  # (1 + ridges,) by L1 alone, and by discriminants alone
     n: float = 0.0  # samples, less the classes whose means they gave
     n_tested: int = 0  # held-out samples
@@ -84,12 +85,12 @@ class Pooled:
     @cached_property
     def choice(self) -> Choice | None:
         """The candidate with the lowest loss; None where discriminants do not help."""
-        without = self.losses[:, WEIGHTS.index(0.0), ..., REGRESSIONS.index(0.0)].min()
+        without = self.losses[:, WEIGHTS.index(0.0)].min()
         best = np.unravel_index(self.losses.argmin(), self.losses.shape)
         helps = self.losses[best] <= (1.0 - LEAST_GAIN) * without and self.excess <= 0
         if self.n_tested < ENOUGH_TESTED or not helps:
             return None
-        tried = RIDGES, WEIGHTS, EXPONENTS, ANSWERS, REGRESSIONS
+        tried = RIDGES, WEIGHTS, EXPONENTS, ANSWERS
         return Choice(*(values[place] for values, place in zip(tried, best, strict=True)))
 
     @property
@@ -151,13 +152,13 @@ class Discriminants(NamedTuple):
     constants: NDArray[np.float64]  # (classes,)
 
     def of(self, X: NDArray) -> NDArray[np.float64]:
-        """Return −ln of the weighted evidence for each class, but for what all have in common."""
+        """Return −ln of the evidence for each class, but for what all have in common."""
         return self.constants - self.units.symmetric(X) @ self.slopes
 
     def applied(self, evaluated: Sequence[Evaluated], X: NDArray) -> list[Evaluated]:
         """Return the scores of the same models with this evidence in them."""
         ends = np.cumsum([0, *(len(one.means) for one in self.moments)])
-        linear = self.of(X)
+        linear = self.choice.weight * self.of(X)
         result = []
         for first, end, one in zip(ends[:-1], ends[1:], evaluated, strict=True):
             scores = one.scores
@@ -195,8 +196,8 @@ def linear_discriminants(
         apart = slopes - slopes.mean(axis=1, keepdims=True)
         between = (means - center) @ apart
         regression = np.linalg.solve(between.T + len(means) * np.eye(len(means)), apart.T).T
-        slopes = choice.weight * slopes + choice.regression * regression
-        constants = choice.weight * constants + choice.regression * (center @ regression)
+        slopes += REGRESSION * regression
+        constants += REGRESSION * (center @ regression)
     return Discriminants(tuple(moments), choice, units, slopes, constants)
 
 
@@ -222,16 +223,12 @@ def test_on_held_out(
     losses = np.empty_like(pooled.losses)
     for i, ridge in enumerate(RIDGES):
         with one_blas_thread():
-            linear, fitted = (
-                linear_discriminants(pooled, moments, units, alone).of(X)
-                for alone in (Choice(ridge, 1.0, 1.0), Choice(ridge, 0.0, 1.0, regression=1.0))
-            )
+            linear = linear_discriminants(pooled, moments, units, Choice(ridge, 1.0, 1.0)).of(X)
         wrong.append(np.count_nonzero(linear.argmin(axis=1) != right))
         for j, weight in enumerate(WEIGHTS):
             for k, exponent in enumerate(EXPONENTS):
                 evidence = -weight * linear - exponent * errors
                 for m, own_weight in enumerate(ANSWERS):
-                    for o, regression in enumerate(REGRESSIONS):
-                        logs = evidence + own_weight * answers - regression * fitted
-                        losses[i, j, k, m, o] = -log_softmax(logs, axis=1)[rows, right].sum()
+                    logs = log_softmax(evidence + own_weight * answers, axis=1)
+                    losses[i, j, k, m] = -logs[rows, right].sum()
     return Tested(losses, np.array(wrong, float), len(X))
