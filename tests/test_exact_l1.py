@@ -83,17 +83,22 @@ def test_copies_of_a_source_are_chosen_once():
     assert weights[0, 0] == pytest.approx(covariance[0, 3] / covariance[0, 0])
 
 
-@given(SEEDS, st.floats(0.05, 0.9))
-def test_neighbours_are_the_most_correlated_inputs(seed, near):
+@given(SEEDS, st.floats(0.05, 0.9), st.sampled_from([1.0, 3.0, 6.0]))
+def test_neighbours_are_the_most_correlated_inputs(seed, near, noise):
+    """Where the typical input is correlated with none by a half, there are no neighbours."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(100, 5)) @ rng.normal(size=(5, 20)) + rng.normal(size=(100, 20))
+    X = rng.normal(size=(100, 5)) @ rng.normal(size=(5, 20)) + noise * rng.normal(size=(100, 20))
     allowed = np.ones((16, 20), bool)  # four are hidden nodes
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source_selection, "FEW_INPUTS", 4)
         patch.setattr(source_selection, "TARGETS_AT_ONCE", 7)
         forbid_neighbours(allowed, Covariance(X), 16, near)
+    correlation = np.abs(np.corrcoef(X[:, :16].T)) - np.eye(16)
+    if np.median(correlation.max(axis=0)) < 0.5:
+        assert allowed.all()
+        return
     for row, target in zip(allowed, range(16), strict=True):
-        like = {j: abs(np.corrcoef(X[:, j], X[:, target])[0, 1]) for j in range(16) if j != target}
+        like = {j: correlation[target, j] for j in range(16) if j != target}
         related = [j for j in like if like[j] > np.sqrt(2 * np.log(16) / 100)]
         count = min(int(near * 12), len(related) // 2)
         assert set(np.flatnonzero(~row)) == set(sorted(like, key=lambda j: -like[j])[:count])

@@ -2,16 +2,23 @@
 
 import copy
 import pickle
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import Ridge
 
 import dirad
 from dirad import PREVALClassifier
 from dirad.export import to_python
+from dirad.preval import pooled as pooled_evidence
+from dirad.preval.answers import Evaluated
 from dirad.preval.class_moments import ClassMoments, class_moments
 from dirad.preval.clusters import find_clusters
+from dirad.preval.expert import Scores
+from dirad.preval.input_units import CommonInputUnits
 from dirad.preval.pooled import (
     ANSWERS,
     CANDIDATES,
@@ -20,11 +27,14 @@ from dirad.preval.pooled import (
     RIDGES,
     WEIGHTS,
     Choice,
+    Discriminants,
     Pooled,
     linear_discriminants,
     new_pooled,
 )
 from dirad.preval.settings import PRESETS
+from dirad.storage.errors import ModelError
+from dirad.storage.experts import check_units
 
 N_INPUTS, PER_CLASS, N_TASKS = 220, 150, 4
 
@@ -60,6 +70,13 @@ def with_and_without():
     return learned(), learned(pooled=False)
 
 
+def as_they_are():
+    """Return units in which inputs are what they are."""
+    units = CommonInputUnits()
+    units.set_once(np.ones(N_INPUTS))
+    return units
+
+
 def system_of(model):
     return model._stream.system
 
@@ -72,11 +89,17 @@ def test_features_that_vary_alike_are_told_apart_better(with_and_without):
     assert model.score(X, y) > without.score(X, y) + 0.03
 
 
-def test_what_is_pooled_is_the_scatter_of_all_fitted_samples(with_and_without):
+def test_what_is_pooled_is_the_scatter_of_all_samples(with_and_without):
+    """Those that were held out count too, after what is pooled was tested on them."""
     (model, _, _), _ = with_and_without
     system = system_of(model)
     pooled = system.pooled
-    assert pooled.n + 2 * N_TASKS == sum(one.moments.n_fitted for one in system.models)
+    assert pooled.n + 2 * N_TASKS == len(features()[0])
+    X, y, _, _ = features()
+    means = np.concatenate([one.moments.means for one in system.models])
+    expected = np.array([X[y == label].mean(axis=0) for label in np.unique(y)]) / system.units.unit
+    by_first_input = [one[one[:, 0].argsort()] for one in (means, expected)]
+    assert by_first_input[0] == pytest.approx(by_first_input[1])
     assert all(one.moments.scatter is None for one in system.models)
     assert pooled.n_tested >= ENOUGH_TESTED
     kept = sum(one.n_parameters for one in system.models)
@@ -90,7 +113,67 @@ def test_a_model_never_changes(with_and_without):
         assert np.array_equal(one.evaluate(X).log_error, other.evaluate(X).log_error)
 
 
-def test_discriminants_are_those_of_scikit_learn():
+def test_the_model_of_the_most_probable_class_answers():
+    """Two classes of one model that are less probable each do not outweigh it together."""
+    likelihoods = np.array([1.0, 1.0, 0.8])  # −ln
+    models = [SimpleNamespace(classes=(0, 1)), SimpleNamespace(classes=(2,))]
+    moments = [ClassMoments(9, 9.0, np.zeros((len(one.classes), N_INPUTS))) for one in models]
+    linear = Discriminants(
+        tuple(moments),
+        Choice(0.1, 1.0, 1.0, answers=0.0),
+        as_they_are(),
+        np.zeros((N_INPUTS, 3)),
+        likelihoods,
+    )
+    X = np.zeros((1, N_INPUTS))
+    evaluated = [
+        Evaluated(one, np.zeros(1, int), Scores(*np.ones((4, 1)), np.ones((1, len(one.classes)))))
+        for one in models
+    ]
+    found = linear.applied(evaluated, X)
+    assert [one.scores.score[0] for one in found] == [1.0, 0.8]
+    assert [one.scores.label[0] for one in found] == [0, 2]
+
+
+def skewed_features():
+    """Return features of rectified units: of many samples 0, and else far from symmetric."""
+    X, y, X_test, y_test = features()
+    return np.maximum(X + 1.0, 0.0) ** 2, y, np.maximum(X_test + 1.0, 0.0) ** 2, y_test
+
+
+def test_of_skewed_inputs_the_root_is_taken():
+    X, y, X_test, y_test = skewed_features()
+    X, X_test = np.hstack([X, -X[:, :1]]), np.hstack([X_test, -X_test[:, :1]])
+    units, plain = CommonInputUnits(), CommonInputUnits()
+    units.fit_once(X[:200])
+    plain.set_once(units.unit)
+    with np.errstate(invalid="ignore"):
+        expected = np.where(X >= 0, np.sqrt(X / units.unit), X / units.unit)
+    assert np.array_equal(units.symmetric(X), expected)  # the last input is negative
+    assert np.array_equal(units.symmetric(-X)[:, :5], -expected[:, :5])
+    right = []
+    for one in (units, plain):
+        moments = class_moments(one.symmetric(X), y, range(2 * N_TASKS), np.unique(y))
+        pooled = new_pooled(X.shape[1], PRESETS["default"])
+        found = linear_discriminants(pooled, [moments], one, Choice(0.1, 1.0, 1.0)).of(X_test)
+        right.append(np.mean(found.argmin(axis=1) == y_test))
+    assert right[0] > right[1] + 0.02
+
+
+def test_symmetric_inputs_and_few_inputs_are_left_as_they_are():
+    rng = np.random.default_rng(0)
+    for X in (
+        rng.normal(size=(300, 210)),
+        rng.uniform(size=(300, 210)),
+        rng.exponential(size=(300, 200)),
+    ):
+        units = CommonInputUnits()
+        units.fit_once(X)
+        assert np.array_equal(units.symmetric(X), X / units.unit)
+
+
+def test_discriminants_are_those_of_scikit_learn(monkeypatch):
+    monkeypatch.setattr(pooled_evidence, "REGRESSION", 0.0)
     X, y, X_test, _ = features()
     moments = [
         class_moments(X[y // 2 == task], y[y // 2 == task], [2 * task, 2 * task + 1], np.unique(y))
@@ -100,10 +183,26 @@ def test_discriminants_are_those_of_scikit_learn():
     for one in moments:
         pooled = pooled.plus(one)
     kept = [ClassMoments(one.n_fitted, one.n, one.means) for one in moments]
-    found = linear_discriminants(pooled, kept, np.ones(N_INPUTS), Choice(1e-9, 1.0, 1.0)).of(X_test)
+    found = linear_discriminants(pooled, kept, as_they_are(), Choice(1e-9, 1.0, 1.0)).of(X_test)
     theirs = LinearDiscriminantAnalysis(solver="lsqr").fit(X, y)
     shift = found + theirs.decision_function(X_test) * (pooled.n / len(X))
     assert np.ptp(shift, axis=1) == pytest.approx(0.0, abs=1e-3)
+
+
+def test_regression_is_that_of_scikit_learn(monkeypatch):
+    """Of classes of equal size, with the ridge that is added to the covariance."""
+    X, y, X_test, _ = features()
+    units, k = as_they_are(), 2 * N_TASKS
+    moments = class_moments(X, y, range(k), np.unique(y))
+    pooled = replace(new_pooled(N_INPUTS, PRESETS["default"]).plus(moments), n=float(len(X)))
+    found = []
+    for weight in (0.0, 2.0):
+        monkeypatch.setattr(pooled_evidence, "REGRESSION", weight)
+        kept = [replace(moments, scatter=None)]
+        found.append(linear_discriminants(pooled, kept, units, Choice(0.3, 1.0, 1.0)).of(X_test))
+    penalty = 0.3 * np.trace(pooled.scatter) / len(X)
+    theirs = Ridge(alpha=penalty).fit(X, np.eye(k)[y]).predict(X_test)
+    assert (found[0] - found[1]) / 2.0 == pytest.approx(theirs - 1 / k, abs=1e-9)
 
 
 def test_the_scatter_of_a_model_in_training_counts():
@@ -111,12 +210,12 @@ def test_the_scatter_of_a_model_in_training_counts():
     first = class_moments(X[y < 2], y[y < 2], [0, 1], np.arange(2))
     second = class_moments(X[y == 2], y[y == 2], [2], np.arange(3))
     pooled, choice = new_pooled(N_INPUTS, PRESETS["default"]), Choice(0.1, 1.0, 1.0)
-    unit = np.ones(N_INPUTS)
-    apart = linear_discriminants(pooled, [first, second], unit, choice)
+    units = as_they_are()
+    apart = linear_discriminants(pooled, [first, second], units, choice)
     both = linear_discriminants(
         pooled.plus(first).plus(second),
         [ClassMoments(one.n_fitted, one.n, one.means) for one in (first, second)],
-        unit,
+        units,
         choice,
     )
     assert np.allclose(apart.slopes, both.slopes)
@@ -225,3 +324,10 @@ def test_it_is_not_exported(with_and_without):
     with pytest.raises(ValueError, match="learn with pooled=False"):
         to_python(model)
     assert "def " in to_python(without)
+
+
+def test_roots_of_other_inputs_are_no_units():
+    units = as_they_are()
+    units._rooted = np.ones(N_INPUTS + 1, bool)
+    with pytest.raises(ModelError, match="roots are taken of other inputs"):
+        check_units(units)

@@ -15,9 +15,9 @@ from dirad.immutable import shared
 class ClassMoments:
     """Means of the classes of a model, and the scatter around them until it is pooled."""
 
-    n_fitted: int  # samples that were fitted when this was computed
+    n_fitted: int  # samples of which this was computed
     n: float  # samples in the scatter, less the classes whose means they gave
-    means: NDArray[np.float64]  # (classes, inputs) in common units
+    means: NDArray[np.float64]  # (classes, inputs), skewed inputs by their roots
     scatter: NDArray[np.float64] | None = None  # (inputs, inputs)
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> "ClassMoments":
@@ -38,7 +38,7 @@ class ClassMoments:
 def class_moments(
     X: NDArray, y: NDArray[np.int64], classes: Sequence[int], own: NDArray[np.int64]
 ) -> ClassMoments | None:
-    """Return the moments of a model's samples, in common units, labelled y.
+    """Return the moments of a model's samples, as `CommonInputUnits.symmetric` has them.
 
     A class that is not among its `own`, of which there are few samples, gets the mean of all.
     """

@@ -6,9 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dirad.core.magnitudes import mean_and_std
+from dirad.preval.source_selection import FEW_INPUTS
 
 MAX_UNITS = 1e100  # inputs are clipped to this many units before they are evaluated
 MAX_SPREADS = 1e6  # inputs of L0 are clipped to this many spreads from their mean
+FLAGS_PER_NUMBER = 32  # bits
 MIN_SPREAD = 0.1  # of an input, as a share of the root mean square of all
 MAX_RANGE_TO_MEDIAN = (
     10.0  # times the median range: inputs that differ by more have units of their own
@@ -20,6 +22,8 @@ class CommonInputUnits:
 
     def __init__(self) -> None:
         self._unit: NDArray[np.float64] | None = None
+        # Inputs of which the root is taken where a covariance is pooled; None: of none of them.
+        self._rooted: NDArray[np.bool_] | None = None
 
     def fit_once(self, X: NDArray) -> None:
         """Take the units from these samples, if there are none yet.
@@ -30,6 +34,8 @@ class CommonInputUnits:
         """
         if self.is_known:
             return
+        if X.shape[1] > FEW_INPUTS:
+            self._rooted = more_symmetric_by_roots(X)
         spread = mean_and_std(X)[1]
         with np.errstate(over="ignore"):
             span = np.where(spread > 0, np.ptp(X, axis=0), 0.0)
@@ -59,6 +65,14 @@ class CommonInputUnits:
         assert self._unit is not None
         return self._unit
 
+    def symmetric(self, X: NDArray) -> NDArray[np.float64]:
+        """Return inputs in these units, the skewed ones by their roots."""
+        result = X / self.unit
+        if self._rooted is not None:
+            root = np.sqrt(np.abs(result, where=self._rooted, out=np.zeros_like(result)))
+            np.copyto(result, np.copysign(root, result), where=self._rooted)
+        return result
+
     def clip(self, X: NDArray) -> NDArray:
         """Return inputs clipped to what float64 arithmetic can hold; ordinary ones unchanged."""
         with np.errstate(over="ignore"):
@@ -68,7 +82,25 @@ class CommonInputUnits:
     @property
     def n_stored(self) -> int:
         """Numbers kept."""
-        return 0 if self._unit is None else len(np.unique(self._unit))
+        flags = 0 if self._rooted is None else -(-len(self._rooted) // FLAGS_PER_NUMBER)
+        return flags + (0 if self._unit is None else len(np.unique(self._unit)))
+
+
+def more_symmetric_by_roots(X: NDArray) -> NDArray[np.bool_]:
+    """Return which inputs are never negative, and at least as symmetric by their roots.
+
+    So are most features of a network with rectified units, and counts.
+    """
+    return (X >= 0).all(axis=0) & (skewness(np.sqrt(np.maximum(X, 0.0))) <= skewness(X))
+
+
+def skewness(X: NDArray) -> NDArray[np.float64]:
+    """Return the absolute skewness of each column; 0 where it is constant."""
+    mean, spread = mean_and_std(X)
+    varied = spread > 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        standard = (X - mean) / np.where(varied, spread, 1.0)
+        return np.where(varied, np.abs(np.mean(standard**3, axis=0)), 0.0)
 
 
 @dataclass(frozen=True)

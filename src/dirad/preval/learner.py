@@ -188,12 +188,12 @@ class Learner:
         rows = evenly_spaced(rows, most)
         return self.buffer.X[rows], (np.array(expert.classes)[:, None] == y[rows]).argmax(axis=0)
 
-    def moments_of(self, expert: Expert) -> ClassMoments | None:
-        """Return the moments of an expert's classes: of the samples that were fitted."""
-        fitted = ~self.buffer.held_out
-        y = class_codes(self.buffer.y[fitted])
+    def moments_of(self, expert: Expert, *, of_all: bool = False) -> ClassMoments | None:
+        """Return the moments of an expert's classes: of the samples that were fitted, or of all."""
+        chosen = ~self.buffer.held_out | of_all
+        y = class_codes(self.buffer.y[chosen])
         own = frequent(y[y != UNLABELLED], enough=MIN_CLASS_SAMPLES)
-        return class_moments(self.buffer.X[fitted] / self.units.unit, y, expert.classes, own)
+        return class_moments(self.units.symmetric(self.buffer.X[chosen]), y, expert.classes, own)
 
     @property
     def _teaching(self) -> NDArray[np.bool_]:

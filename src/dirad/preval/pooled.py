@@ -4,9 +4,11 @@ Where inputs are the features of a network, samples of all classes vary around t
 much the same way. A task alone shows little of how they vary, where inputs are many and correlated;
 all tasks together show more. So every finished model adds the scatter of its samples around the
 means of their classes to one matrix, which overwrites nothing. With the means, which a model keeps,
-it gives each class a linear discriminant (Fisher, 1936), which is added to what L1's errors say.
+it gives each class a linear discriminant (Fisher, 1936), and the regression of its indicator by
+least squares, which does not assume that classes vary alike. Both are added to what L1's errors
+say.
 
-How much either counts, and how much is added to the variances, is found on held-out samples: when a
+How much each counts, and how much is added to the variances, is found on held-out samples: when a
 model is finished, its own are shown to all models, and their losses (−ln of the posterior of the
 right model and class) are added up for each of some candidates. Where samples of a class do not
 vary alike, as handwritten digits do not, discriminants alone err more often than L1's errors alone:
@@ -22,23 +24,29 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.special import log_softmax, logsumexp, softmax
+from scipy.special import log_softmax, softmax
 
 from dirad.core.blas import one_blas_thread
 from dirad.immutable import shared
 from dirad.preval.answers import Evaluated
 from dirad.preval.class_moments import ClassMoments
+from dirad.preval.input_units import CommonInputUnits
 from dirad.preval.settings import Settings
 from dirad.preval.source_selection import FEW_INPUTS
 from dirad.preval.targets import CLASSES
 
-# Candidates: what is added to each variance, as a share of the mean variance; the weight of the
-# discriminants; the power of L1's errors; and the weight of a model's own answers.
-RIDGES = (0.01, 0.03, 0.1, 0.3)
-WEIGHTS = (0.0, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
+# Candidates: what is added to each variance, as a share of the mean variance, for as many samples
+# as inputs (of more samples less, as covariances are more certain: so what is best of few tasks
+# is best of many); the weight of discriminants and regression; the power of L1's errors; and the
+# weight of a model's own answers.
+RIDGES = (0.1, 0.3, 1.0, 3.0)
+WEIGHTS = (0.0, *(2.0 ** (-power / 2) for power in range(10, -1, -1)))  # 1/32 to 1
 EXPONENTS = (1.0, 2.0, 4.0, 8.0, 16.0)
 ANSWERS = (0.25, 0.5, 1.0)
 CANDIDATES = len(RIDGES), len(WEIGHTS), len(EXPONENTS), len(ANSWERS)
+# Weight of the regression, whose values are near 1 and 0, beside discriminants, which are ln of
+# likelihoods. Not a candidate: of few classes, as tests begin with, it helps less than of many.
+REGRESSION = 80.0
 LEAST_GAIN = 0.02  # share of the loss by which discriminants must lower it
 ENOUGH_TESTED = 100  # held-out samples, before which they do not count
 GIVE_UP = 1.0  # standard errors by which they err more often to be given up
@@ -51,7 +59,7 @@ class Choice(NamedTuple):
     """How much counts what."""
 
     ridge: float
-    weight: float  # of the discriminants
+    weight: float  # of discriminants and regression
     exponent: float  # of L1's errors
     answers: float = 1.0  # the weight of what the models answer by themselves
 
@@ -82,8 +90,8 @@ class Pooled:
         helps = self.losses[best] <= (1.0 - LEAST_GAIN) * without and self.excess <= 0
         if self.n_tested < ENOUGH_TESTED or not helps:
             return None
-        ridge, weight, exponent, answers = (int(place) for place in best)
-        return Choice(RIDGES[ridge], WEIGHTS[weight], EXPONENTS[exponent], ANSWERS[answers])
+        tried = RIDGES, WEIGHTS, EXPONENTS, ANSWERS
+        return Choice(*(values[place] for values, place in zip(tried, best, strict=True)))
 
     @property
     def excess(self) -> float:
@@ -139,28 +147,25 @@ class Discriminants(NamedTuple):
 
     moments: tuple[ClassMoments, ...]  # of these models
     choice: Choice
-    unit: NDArray[np.float64]  # of each input
+    units: CommonInputUnits
     slopes: NDArray[np.float64]  # (inputs, classes of all models)
     constants: NDArray[np.float64]  # (classes,)
 
     def of(self, X: NDArray) -> NDArray[np.float64]:
-        """Return −ln of the likelihood of each class, but for what all have in common."""
-        return self.constants - (X / self.unit) @ self.slopes
+        """Return −ln of the evidence for each class, but for what all have in common."""
+        return self.constants - self.units.symmetric(X) @ self.slopes
 
     def applied(self, evaluated: Sequence[Evaluated], X: NDArray) -> list[Evaluated]:
         """Return the scores of the same models with this evidence in them."""
         ends = np.cumsum([0, *(len(one.means) for one in self.moments)])
+        linear = self.choice.weight * self.of(X)
         result = []
         for first, end, one in zip(ends[:-1], ends[1:], evaluated, strict=True):
-            own = self._replace(
-                slopes=self.slopes[:, first:end], constants=self.constants[first:end]
-            )
             scores = one.scores
-            found = self.choice.weight * own.of(X if len(one.rows) == len(X) else X[one.rows])
+            found = linear[one.rows, first:end]
             found -= self.choice.answers * np.log(np.maximum(scores.outputs, TINY))
-            score = self.choice.exponent * np.log(scores.score) - np.asarray(
-                logsumexp(-found, axis=1)
-            )
+            # The model of the most probable class answers.
+            score = self.choice.exponent * np.log(scores.score) + found.min(axis=1)
             label = np.array(one.model.classes)[found.argmin(axis=1)]
             changed = scores._replace(score=score, outputs=softmax(-found, axis=1), label=label)
             result.append(one._replace(scores=changed))
@@ -170,7 +175,7 @@ class Discriminants(NamedTuple):
 def linear_discriminants(
     pooled: Pooled,
     moments: Sequence[ClassMoments],
-    unit: NDArray,
+    units: CommonInputUnits,
     choice: Choice,
 ) -> Discriminants:
     """Return the discriminants of some models; the scatter of those in training is added."""
@@ -181,17 +186,25 @@ def linear_discriminants(
     means = np.concatenate([one.means for one in moments])
     covariance = pooled.scatter / max(pooled.n, 1.0)
     variance = float(np.trace(covariance)) / len(covariance)
-    covariance[np.diag_indices_from(covariance)] += choice.ridge * variance or 1.0
+    added = choice.ridge * variance * len(covariance) / max(pooled.n, 1.0)
+    covariance[np.diag_indices_from(covariance)] += added or 1.0
     with one_blas_thread():
         slopes = cho_solve(cho_factor(covariance, lower=True, overwrite_a=True), means.T)
-    constants = 0.5 * np.sum(means.T * slopes, axis=0)
-    return Discriminants(tuple(moments), choice, unit, slopes, constants)
+        constants = 0.5 * np.sum(means.T * slopes, axis=0)
+        # Least squares, of as many samples of each class: the same, but for one small matrix.
+        center = means.mean(axis=0)
+        apart = slopes - slopes.mean(axis=1, keepdims=True)
+        between = (means - center) @ apart
+        regression = np.linalg.solve(between.T + len(means) * np.eye(len(means)), apart.T).T
+        slopes += REGRESSION * regression
+        constants += REGRESSION * (center @ regression)
+    return Discriminants(tuple(moments), choice, units, slopes, constants)
 
 
 def test_on_held_out(
     pooled: Pooled,
     moments: Sequence[ClassMoments],
-    unit: NDArray,
+    units: CommonInputUnits,
     evaluated: Sequence[Evaluated],
     X: NDArray,
     right: NDArray[np.int64],
@@ -210,7 +223,7 @@ def test_on_held_out(
     losses = np.empty_like(pooled.losses)
     for i, ridge in enumerate(RIDGES):
         with one_blas_thread():
-            linear = linear_discriminants(pooled, moments, unit, Choice(ridge, 1.0, 1.0)).of(X)
+            linear = linear_discriminants(pooled, moments, units, Choice(ridge, 1.0, 1.0)).of(X)
         wrong.append(np.count_nonzero(linear.argmin(axis=1) != right))
         for j, weight in enumerate(WEIGHTS):
             for k, exponent in enumerate(EXPONENTS):

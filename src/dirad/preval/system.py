@@ -273,7 +273,7 @@ class System:
                 model.note_moments(model.interim)
             return
         if self.pooled is not None:
-            expert = self._pool(model, expert)
+            expert = replace(expert, moments=model.moments_of(expert))
         self.models[self.models.index(model)] = expert
         self.journal.record("stable", model.number, events.network_sizes(expert))
         if expert.group == expert.number:
@@ -285,37 +285,42 @@ class System:
             if merge and is_duplicate(other, expert, model.buffer):
                 self._drop_duplicate(other.number, expert.number)
                 break
-        self._test_pooled(model)
+        self._pool(model)
 
-    def _pool(self, model: Learner, expert: Expert) -> Expert:
-        """Add what a finished model has found out of how classes vary; return it with its means."""
-        found = model.moments_of(expert)
-        if self.pooled is None or found is None:
-            return expert
-        self.pooled = self.pooled.plus(found)
-        return replace(expert, moments=replace(found, scatter=None))
+    def _pool(self, model: Learner) -> None:
+        """Add what a finished model has found out of how classes vary, and keep their means.
 
-    def _test_pooled(self, model: Learner) -> None:
-        """Test what is pooled on what a finished model held out; give it up if it is useless."""
+        It is tested first, on what the model held out: if it is useless, all of it is given up.
+        Tested samples count as well.
+        """
         expert = next((one for one in self.experts if one.number == model.number), None)
-        if self.pooled is None or expert is None:
+        if self.pooled is None or expert is None or expert.moments is None:
             return
-        # Which model of a group answers is not told by inputs.
-        all_models = [expert, *(m for m in self.calibrated if m.group != expert.group)]
-        moments = [one.moments for one in all_models if one.moments is not None]
-        if len(moments) == len(all_models) > 1:
-            X, right = model.held_out_of(expert, MOST_TESTED)
-            evaluated = [Evaluated.by(one, X) for one in all_models]
-            unit = self.units.unit
-            found = test_on_held_out(self.pooled, moments, unit, evaluated, X, right)
-            self.pooled = self.pooled.plus_test(found)
-        if self.pooled.is_useless:
+        self._test_pooled(model, expert)
+        if not self.pooled.is_useless:
+            found = model.moments_of(expert, of_all=True) or expert.moments
+            self.pooled = self.pooled.plus(found)
+            kept = replace(expert, moments=replace(found, scatter=None))
+            self.models[self.models.index(expert)] = kept
+        else:
             self.pooled = None
             for i, one in enumerate(self.models):
                 if isinstance(one, Learner):
                     one.moments = None
                 else:
                     self.models[i] = replace(one, moments=None)
+
+    def _test_pooled(self, model: Learner, expert: Expert) -> None:
+        """Test what is pooled, with the moments of a new expert, on what its model held out."""
+        assert self.pooled is not None
+        # Which model of a group answers is not told by inputs.
+        all_models = [expert, *(m for m in self.calibrated if m.group != expert.group)]
+        moments = [one.moments for one in all_models if one.moments is not None]
+        if len(moments) == len(all_models) > 1:
+            X, right = model.held_out_of(expert, MOST_TESTED)
+            evaluated = [Evaluated.by(one, X) for one in all_models]
+            found = test_on_held_out(self.pooled, moments, self.units, evaluated, X, right)
+            self.pooled = self.pooled.plus_test(found)
 
     def count_samples_and_classes(self, y: NDArray) -> None:
         """Count the samples and the classes of a batch that was taken."""
@@ -447,7 +452,7 @@ class System:
             return None
         known = self._discriminants
         if known is None or known.moments != moments or known.choice != choice:
-            known = linear_discriminants(self.pooled, moments, self.units.unit, choice)
+            known = linear_discriminants(self.pooled, moments, self.units, choice)
             self._discriminants = known
         return known
 

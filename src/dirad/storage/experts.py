@@ -50,7 +50,22 @@ SETTINGS = Shared(
         options_of(Settings, CHOICES, dict.fromkeys(("l0", "l1"), PARAMS)),
     )
 )
-UNITS = Shared(Object(without_init(CommonInputUnits), {"_unit": Maybe(Array(REAL, "inputs"))}))
+
+
+def check_units(units: CommonInputUnits) -> None:
+    """Refuse units that are not of the same inputs as the roots that are taken."""
+    rooted = units._rooted
+    must(rooted is None or (units.is_known and len(rooted) == len(units.unit)),
+         "roots are taken of other inputs")  # fmt: skip
+
+
+UNITS = Shared(
+    Object(
+        without_init(CommonInputUnits),
+        {"_unit": Maybe(Array(REAL, "inputs")), "_rooted": Maybe(Array(np.bool_, "inputs"))},
+        check_units,
+    )
+)
 SCALING = Object(
     InputScaling,
     {"offset": Array(REAL, "inputs"), "spread": Array(REAL, "inputs")},

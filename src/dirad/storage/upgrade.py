@@ -55,6 +55,8 @@ def _say_nothing_is_pooled(new: Tree) -> None:
         new["pooled"] = False
     if "agreement" in new:  # a system
         new["pooled"] = None
+    if "_unit" in new:
+        new["_rooted"] = None
     if "evaluator" in new and "calibration" in new:  # an expert
         new["moments"] = None
     if "has_stable_l0" in new and "interim" in new:  # a learner
