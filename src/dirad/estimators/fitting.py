@@ -234,6 +234,7 @@ class Fit:
 
     def _take_wide(self, first: "WideFit", samples: Samples) -> None:
         """Take a wide network, or the average of a committee of which this is the first."""
+        from dirad.estimators.tree_rules import tree_rules
         from dirad.growth.wide import finished, fit_alike
 
         drafts, scaled = [first.draft], self._scaled(samples)
@@ -242,8 +243,9 @@ class Fit:
         for i, seed in enumerate(others):
             held_out, seeds = self._held_out(samples, seed), (self.seeds[0], seed)
             # Every other network has rules among its candidates, so that they err differently.
+            propose = tree_rules if i % 2 == 0 else None
             drafts.append(
-                fit_alike(scaled, held_out, first, seeds, samples.columns, rules=i % 2 == 0)
+                fit_alike(scaled, held_out, first, seeds, samples.columns, propose=propose)
             )
         draft = finished(drafts)
         self.best_network, self.history = draft.network(), draft.history()

@@ -20,6 +20,7 @@ from dirad.growth.wide.pruning import (
     needed,
     remove_negligible_edges,
 )
+from dirad.growth.wide.rules import Propose
 from dirad.growth.wide.saturation import begin, begin_like
 from dirad.growth.wide.scan import Candidate, Search
 
@@ -68,11 +69,11 @@ def grow_once(
     rate: float = GROWTH_RATE,
     most: int = MOST_NODES,
     *,
-    rules: bool = False,
+    propose: Propose | None = None,
 ) -> int:
     """Take one round of growth, of so many candidates at most; return how many were added."""
     quota = min(most, max(1, int(rate * (len(draft.nodes) - draft.n_first))))
-    search = Search(draft, bins, rules=rules)
+    search = Search(draft, bins, propose=propose)
     chosen = search.best(quota)
     for candidate in chosen:
         insert(draft, candidate)
@@ -152,12 +153,12 @@ def fit_alike(
     seeds: tuple[int, int],
     groups: InputGroups = NO_GROUPS,
     *,
-    rules: bool = False,
+    propose: Propose | None = None,
 ) -> Draft:
     """Return another network of about the size of the first, grown on all samples but `held_out`.
 
-    `seeds` are those of the first network and of this one. With `rules` it is larger, because a
-    rule takes several nodes.
+    `seeds` are those of the first network and of this one. With rules, which `propose` brings, it
+    is larger, because a rule takes several nodes.
     """
     first = like.draft
     with threadpool_limits(1, user_api="blas"):
@@ -165,9 +166,9 @@ def fit_alike(
         draft = begin_like(first, grown, like.growth_decay)
         bins = Bins(grown, first.usable, seeds[1], groups)
         grown_nodes = len(first.nodes) - first.n_first
-        size = first.n_first + int(grown_nodes * (SIZE_WITH_RULES if rules else 1.0))
+        size = first.n_first + int(grown_nodes * (SIZE_WITH_RULES if propose else 1.0))
         while len(draft.nodes) < size:
-            if not grow_once(draft, bins, FAST_RATE, size - len(draft.nodes), rules=rules):
+            if not grow_once(draft, bins, FAST_RATE, size - len(draft.nodes), propose=propose):
                 break
         draft.decay = first.decay
         return fitted_to_all(draft, samples, seeds[0])

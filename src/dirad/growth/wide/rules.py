@@ -3,56 +3,33 @@
 Steps and corners compare one or two conditions. Where it takes three or more ("x is red and y is
 above 2 and z is below 5"), no part of the rule gains anything, and growth would stop. A regression
 tree of the residuals, whose splits need not gain anything by themselves later on, proposes such
-rules: each of its regions is one. A rule is a node that is open where all of its conditions hold:
-a step for each condition, and a gate on their sum
+rules: each of its regions is one. (The tree is scikit-learn's, so the estimators bring it.)
+
+A rule is a node that is open where all of its conditions hold: a step for each condition, and a
+gate on their sum
 
     σ₁(K·(Σ aᵢ − threshold)),
 
 where aᵢ is ¾ if condition i holds and −¼ if not. Steps that the network has already are shared.
 """
 
-import numpy as np
+from collections.abc import Callable
+
 from numpy.typing import NDArray
-from sklearn.tree import DecisionTreeRegressor
 
 from dirad.growth.wide.bins import Bins
 from dirad.growth.wide.draft import Draft
 from dirad.growth.wide.gate import CONSTANT, NEW_STEP, SCALE, Gate, alone
 
-LEAVES = 16  # of the tree
-LEAST_SAMPLES = 5  # of a leaf
 STEEPNESS = 30.0  # gain of a step, in standard deviations of its input
 LEAST_SHARE = 0.4  # of this gain that a step must have to be shared
 SHARP = 8.0  # gain of the gate on the sum of steps
 
 Condition = tuple[int, int, float]  # input, 1 for above and −1 for below, threshold
 Rule = tuple[Condition, ...]
-
-
-def tree_rules(
-    inputs: NDArray, residual: NDArray, curvature: NDArray, usable: NDArray[np.bool_], seed: int
-) -> list[Rule]:
-    """Return the regions of a tree that predicts the Newton step of each sample.
-
-    `residual` is (samples, outputs), `curvature` (samples,).
-    """
-    own = np.flatnonzero(usable)
-    model = DecisionTreeRegressor(
-        max_leaf_nodes=LEAVES, min_samples_leaf=LEAST_SAMPLES, random_state=seed
-    )
-    model.fit(inputs[:, own], residual / curvature[:, None], sample_weight=curvature)
-    tree, found = model.tree_, []
-    stack: list[tuple[int, dict[tuple[int, int], float]]] = [(0, {})]
-    while stack:
-        node, bounds = stack.pop()
-        if bounds:
-            found.append(tuple((j, sign, at) for (j, sign), at in bounds.items()))
-        if tree.children_left[node] < 0:
-            continue
-        split, at = int(own[tree.feature[node]]), float(tree.threshold[node])
-        stack.append((int(tree.children_left[node]), {**bounds, (split, -1): at}))
-        stack.append((int(tree.children_right[node]), {**bounds, (split, 1): at}))
-    return found
+# Proposes rules, given inputs (samples, inputs), the Newton step of each output (samples, outputs),
+# weights (samples,) and a random seed.
+Propose = Callable[[NDArray, NDArray, NDArray, int], list[Rule]]
 
 
 def rule_gates(rule: Rule, draft: Draft, bins: Bins) -> tuple[Gate, ...]:

@@ -35,7 +35,7 @@ from dirad.growth.wide.gains import (
     variance_of,
 )
 from dirad.growth.wide.gate import CONSTANT, NEW_STEP, SCALE, Gate, modulation, summed
-from dirad.growth.wide.rules import rule_gates, tree_rules
+from dirad.growth.wide.rules import Propose, rule_gates
 from dirad.growth.wide.subsets import SHARP, Cut, Sources, best_cuts, chance_gain
 
 GATE_INPUTS = 24  # inputs whose gates are multiplied with sources; those of the strongest steps
@@ -62,9 +62,9 @@ class Candidate(NamedTuple):
 class Search:
     """One round: the residuals of a draft, and the candidates compared on them."""
 
-    def __init__(self, draft: Draft, bins: Bins, *, rules: bool = False) -> None:
+    def __init__(self, draft: Draft, bins: Bins, *, propose: Propose | None = None) -> None:
         self.draft = draft
-        self.rules = rules
+        self.propose = propose  # of rules
         self.bins = bins
         answers = draft.answers()
         weight = draft.samples.weight[:, None]
@@ -100,8 +100,8 @@ class Search:
         while found and not any(one.rate > 0.0 for one in scored):
             scored = sorted(self._rescored(found[:RESCORED]), key=lambda one: -one.rate)
             found = found[RESCORED:]
-        if self.rules:
-            scored = sorted([*scored, *self._rules()], key=lambda one: -one.rate)
+        if self.propose is not None:
+            scored = sorted([*scored, *self._rules(self.propose)], key=lambda one: -one.rate)
         chosen: dict[tuple[int, ...], Candidate] = {}
         for one in scored:
             if len(chosen) < count and one.rate > LEAST_OF_BEST * scored[0].rate:
@@ -296,11 +296,12 @@ class Search:
         gains = gain(scores, left, self.draft.decay) * (left > LEAST_LEFT * squares)
         return gains.sum(axis=0)
 
-    def _rules(self) -> list[Candidate]:
+    def _rules(self, propose: Propose) -> list[Candidate]:
         """Return rules, scored on all samples."""
-        rows, seed = self.bins.rows, len(self.draft.rounds)
-        inputs = self.draft.samples.inputs[rows]
-        proposed = tree_rules(inputs, self.g, self.h, self.draft.usable, seed)
+        own = np.flatnonzero(self.draft.usable)
+        inputs = self.draft.samples.inputs[np.ix_(self.bins.rows, own)]
+        found = propose(inputs, self.g / self.h[:, None], self.h, len(self.draft.rounds))
+        proposed = [tuple((int(own[j]), sign, at) for j, sign, at in rule) for rule in found]
         rules = [rule_gates(rule, self.draft, self.bins) for rule in proposed]
         rules = [gates for gates in rules if gates]
         gains = self._gains(self._states_of_rules(rules))
