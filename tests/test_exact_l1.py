@@ -246,7 +246,7 @@ def test_few_samples_of_many_inputs_are_all_fitted_in_the_end(monkeypatch, n_inp
 
 def test_clusters_that_overlap_have_edges_that_explain_less(monkeypatch):
     rng = np.random.default_rng(0)
-    X, classes = rng.normal(size=(200, 120)), np.arange(200) % 2
+    X, classes = rng.normal(size=(300, 120)), np.arange(300) % 2
     states = fit_state_scaling(new_state(120, 0, seed=0).network, X, standardize=True)
     edges = []
     for share in (exact_l1.WHERE_THEY_OVERLAP, exact_l1.LEAST_SHARE_TIMES_SAMPLES):

@@ -22,8 +22,8 @@ LEAST_REMOVED = 0.07
 LEAST_MOVED = 0.005  # share of samples below which changes of cluster make no difference
 ENOUGH_SAMPLES = 80  # of a cluster, which the closest samples of its class join if it has fewer
 # Of many inputs and few samples, clusters are samples with those around them: so many in each, and
-# so many times as many clusters. They overlap, so that none is small for that. Of 1,000 samples of a
-# class clusters that do not overlap are better, and of 100 they would nearly be the same.
+# so many times as many clusters. They overlap, so that none is small for that. Of 900 samples of a
+# class clusters that do not overlap are better, and of 100 all would nearly be the same.
 SAMPLES_AROUND, TIMES_AS_MANY = 60, 4
 LEAST_TO_OVERLAP, MOST_TO_OVERLAP = 120, 500  # samples of a class
 
