@@ -22,8 +22,10 @@ LEAST_REMOVED = 0.07
 LEAST_MOVED = 0.005  # share of samples below which changes of cluster make no difference
 ENOUGH_SAMPLES = 80  # of a cluster, which the closest samples of its class join if it has fewer
 # Of many inputs and few samples, clusters are samples with those around them: so many in each, and
-# so many times as many clusters. They overlap, so that it costs nothing to have many.
+# so many times as many clusters. They overlap, so that none is small for that. Of 900 samples of a
+# class clusters that do not overlap are better, and of 100 all would nearly be the same.
 SAMPLES_AROUND, TIMES_AS_MANY = 60, 4
+LEAST_TO_OVERLAP, MOST_TO_OVERLAP = 120, 500  # samples of a class
 
 
 def find_clusters(
@@ -46,7 +48,8 @@ def find_clusters(
     for label in np.unique(classes):
         members = np.flatnonzero(classes == label)
         wanted = min(most, int(len(members) / max(min_samples, 1)))
-        few = overlap and X.shape[1] > MANY_INPUTS and len(members) < wanted * SAMPLES_AROUND
+        few = overlap and LEAST_TO_OVERLAP <= len(members) <= MOST_TO_OVERLAP
+        few = few and X.shape[1] > MANY_INPUTS
         more = min(most, TIMES_AS_MANY * wanted) if few else 0
         rng = np.random.default_rng(seed % 2**32)
         result += [members[own] for own in _clusters_of_class(X[members], wanted, more, rng)]
