@@ -551,13 +551,13 @@ def test_more_weight_decay_where_inputs_are_many_and_samples_few():
     X = rng.normal(size=(80, 30))
     y = 0.5 * X[:, :5].sum(axis=1, keepdims=True) + rng.normal(size=(80, 1))
     few, usable = Samples(X, y, np.ones(80)), np.ones(30, bool)
-    assert best_decay(Draft(few, LINEAR, 1.0, usable))[0] >= 10.0
+    assert best_decay(Draft(few, LINEAR, 1.0, usable)) >= 10.0
     clear = few._replace(targets=X @ rng.normal(size=(30, 1)))
-    assert best_decay(Draft(clear, LINEAR, 1.0, usable))[0] == 1.0
+    assert best_decay(Draft(clear, LINEAR, 1.0, usable)) == 1.0
     noise = few._replace(targets=X[:, :1] * X[:, 1:2])  # nothing that inputs alone explain
-    assert best_decay(Draft(noise, LINEAR, 1.0, usable))[0] == 1.0
+    assert best_decay(Draft(noise, LINEAR, 1.0, usable)) == 1.0
     many = Samples(np.tile(X, (20, 1)), np.tile(y, (20, 1)), np.ones(1600))
-    assert best_decay(Draft(many, LINEAR, 1.0, usable))[0] == 1.0
+    assert best_decay(Draft(many, LINEAR, 1.0, usable)) == 1.0
 
 
 def test_auto_takes_the_wide_network_of_few_samples_if_a_linear_one_is_better():

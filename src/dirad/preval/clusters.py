@@ -42,7 +42,7 @@ def find_clusters(
     A class has at most `most` clusters, and fewer where they would hold fewer than `min_samples`
     samples on average. Of many inputs it has one where clusters would leave most of their variance:
     then the same predicts all of its samples, and is fitted best to all of them. With `overlap`,
-    few samples of many inputs have several times as many clusters as else.
+    few samples of many inputs have several times as many clusters.
     """
     result = []
     for label in np.unique(classes):

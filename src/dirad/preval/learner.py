@@ -164,7 +164,7 @@ class Learner:
         """Return the expert that this became, with L1 fitted to the held-out samples as well.
 
         Only where samples are few, and inputs are many: else a tenth more makes no difference. What
-        was found on the samples while they were held out stays. Samples to come are at most less
+        was found on the samples while they were held out stays. New samples can only be less
         unusual than it says.
         """
         few = len(self.buffer) <= FEW_SAMPLES and self.buffer.X.shape[1] > MANY_INPUTS

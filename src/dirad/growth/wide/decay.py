@@ -37,16 +37,18 @@ def leave_one_out_cost(draft: Draft) -> float:
     return total_cost(activation, draft.samples, draft.transfer)
 
 
-def best_decay(draft: Draft) -> tuple[float, float]:
-    """Fit a network that has not grown yet; return its best weight decay, and the cost with that.
+def best_decay(draft: Draft) -> float:
+    """Fit a network that has not grown yet; return the weight decay that predicts samples left out.
 
-    Both are those of samples left out. The weight decay is at least that of the draft.
+    It is at least that of the draft.
     """
     samples, least = draft.samples, draft.decay
+    draft.solve(8, 1e-4)
     enough = ENOUGH * np.count_nonzero(draft.usable)
-    fixed = np.count_nonzero(samples.weight) > enough or least == 0.0
-    decays, costs = [], []
-    for factor in FACTORS[: 1 if fixed else None]:
+    if np.count_nonzero(samples.weight) > enough or least == 0.0:
+        return least
+    decays, costs = [least], [leave_one_out_cost(draft)]
+    for factor in FACTORS[1:]:
         draft.decay = factor * least
         draft.solve(8, 1e-4)
         decays.append(draft.decay)
@@ -54,9 +56,10 @@ def best_decay(draft: Draft) -> tuple[float, float]:
     # Where inputs alone explain nothing, the strongest decay is best, and would prevent growth.
     mean = samples.weight @ samples.targets / samples.weight.sum()
     constant = np.broadcast_to(mean, samples.targets.shape)
-    of_constant = float(
+    explained = 1.0 - min(costs) / float(
         samples.weight @ costs_of_answers(constant, samples.targets, draft.transfer)
     )
+    if explained < LEAST_EXPLAINED:
+        return least
     good = np.array(costs) <= min(costs) + TOLERANCE * abs(min(costs))
-    best = int(np.argmax(good)) if 1.0 - min(costs) / of_constant >= LEAST_EXPLAINED else 0
-    return decays[best], costs[best]
+    return decays[int(np.argmax(good))]

@@ -111,7 +111,7 @@ def fit_linear(
     """Return the answers of a network without hidden nodes, fitted to some samples, to inputs."""
     with threadpool_limits(1, user_api="blas"):
         draft = Draft(samples, transfer, decay, usable)
-        draft.decay, _ = best_decay(draft)
+        draft.decay = best_decay(draft)
         draft.solve(12)
         return transferred(draft.activations_of(inputs), transfer)
 

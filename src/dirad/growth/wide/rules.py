@@ -22,7 +22,7 @@ from dirad.growth.wide.draft import Draft
 from dirad.growth.wide.gate import CONSTANT, NEW_STEP, SCALE, Gate, alone
 
 STEEPNESS = 30.0  # gain of a step, in standard deviations of its input
-LEAST_SHARE = 0.4  # of this gain that a step must have to be shared
+LEAST_SHARED = 0.4  # share of this gain that a step must have for rules to share it
 SHARP = 8.0  # gain of the gate on the sum of steps
 
 Condition = tuple[int, int, float]  # input, 1 for above and −1 for below, threshold
@@ -45,7 +45,7 @@ def rule_gates(rule: Rule, draft: Draft, bins: Bins) -> tuple[Gate, ...]:
         step = Gate(CONSTANT, 0.0, SCALE, alone(node), float(sign), at)
         gain = STEEPNESS / bins.spread_at(step)
         place = known.get((node, at), -1)
-        if place >= 0 and abs(draft.nodes[place].gain) >= LEAST_SHARE * gain:
+        if place >= 0 and abs(draft.nodes[place].gain) >= LEAST_SHARED * gain:
             opens_above = draft.nodes[place].gain > 0
             sums.append((draft.n_inputs + place, 1.0 if opens_above == (sign > 0) else -1.0))
             total -= 0.0 if opens_above == (sign > 0) else 0.5

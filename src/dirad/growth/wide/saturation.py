@@ -29,7 +29,7 @@ def begin(samples: Samples, transfer: int, decay: float, usable: NDArray[np.bool
     draft = Draft(samples, transfer, decay, usable)
     if transfer != SOFTMAX:
         saturate(draft)
-    draft.decay, _ = best_decay(draft)
+    draft.decay = best_decay(draft)
     draft.solve(12)
     draft.record_cost()
     return draft
